@@ -356,6 +356,7 @@ class TagUse:
     Parameters
     ----------
     tags : Tags
+        The listed tags.
     rows : csr_array of shape (n, d), optional
         Features of unit length, such as `TextFeatures`; without them, rows are only compared by
         their other tags.

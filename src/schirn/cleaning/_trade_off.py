@@ -51,7 +51,7 @@ class TradeOff(NamedTuple):
 
 
 def trade_offs(ranking: "NoisyLabels", targets: Sequence[float]) -> list[TradeOff]:
-    """See `NoisyLabels.trade_off`."""
+    """Implement `NoisyLabels.trade_off`."""
     return [_trade_off(ranking, float(target)) for target in targets]
 
 

@@ -106,6 +106,7 @@ class Certificate:
     table_sha256, tags_sha256 : str
         Hashes of the tags of the table, and of the set.
     date : str
+        Date on which the certificate was begun.
     certified : bool
         True if the answers support the claim.
     e_value : float
@@ -467,7 +468,7 @@ class Certificate:
 
 
 def _rounded_down(share: float) -> str:
-    """A share as a percentage that is not above it."""
+    """Return a share as a percentage, rounded down."""
     # Less than rounding errors of a share such as 0.9.
     return f"{math.floor(1000 * share + 1e-9) / 1000:.1%}"
 

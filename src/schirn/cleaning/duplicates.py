@@ -42,6 +42,7 @@ class DifferingTag(NamedTuple):
     Attributes
     ----------
     tag : str
+        Name of the tag.
     rows : list of int
         Rows of the group that have it.
     share : float

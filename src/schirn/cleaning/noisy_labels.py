@@ -65,7 +65,9 @@ class NoisyLabels:
     policy : Policy
         Target precision, limits, rules, and requested removals and additions.
     n_rows : int
+        Number of rows of the table.
     label_names : list of str
+        Name of each label.
     row, column : (m,) int arrays
         Row and label of each tag.
     label, verdict : (m,) object arrays

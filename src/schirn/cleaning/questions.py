@@ -177,9 +177,11 @@ class Draw(NamedTuple):
     Attributes
     ----------
     tags : (k,) int array
+        Positions of the tags.
     inclusion : (k,) float array
         Probability that the round asks about each tag; 1 for chosen tags.
     round : Round
+        The round that asks.
     """
 
     tags: Array
@@ -194,6 +196,7 @@ class Worklist:
     Parameters
     ----------
     row, column : (m,) int arrays
+        Row and label of each tag.
     confidence : (m,) float array
         Probability that each tag is correct, according to the ranker.
     usable : (m,) bool array

@@ -64,6 +64,7 @@ class Word:
     Attributes
     ----------
     name : str
+        The word, or the name of the column.
     contribution : float
         Contribution to the score of the linear model, which approximates the share of such rows
         that carry the tag. Positive values support the tag.
@@ -80,7 +81,9 @@ class Explanation:
     Attributes
     ----------
     row : int
+        Number of the row, from 0.
     label : str
+        Name of the label.
     verdict : str
         "kept", "removed", "unjudged", "suggested" or "not listed".
     confidence : float or None

@@ -1,4 +1,4 @@
-"""What the compared methods add to model files."""
+"""Named tuples that the compared methods add to model files."""
 
 from typing import Any
 

@@ -180,7 +180,7 @@ class _Graph:
         return self.node("Mul", a, self.constant(value))
 
     def affine(self, a: str, weights: Any, offset: Any) -> str:
-        """A @ weights + offset."""
+        """Add a @ weights + offset."""
         return self.add(self.node("MatMul", a, self.constant(weights)), offset)
 
     def kernel(self, kernel: Kernel, Z: str, support: Any) -> str:

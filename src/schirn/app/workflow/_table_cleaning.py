@@ -291,7 +291,7 @@ class TableCleaning:
         )
 
     def _unread(self) -> list[str]:
-        """Columns of numbers that stay in their files."""
+        """Return the columns of numbers to leave unread in their files."""
         options = self.options
         is_here = options.scheduler is None
         if (options.text or options.categories) and is_here:

@@ -1,7 +1,7 @@
-"""What people do without this library: baselines of the benchmark, not methods of `schirn`.
+"""Baselines of the benchmark: common practice without this library, not methods of `schirn`.
 
-All of them take every listed label as true, one label at a time. Their probabilities are those of
-the classifier, without a model of the noise, and the verdicts on the training rows are out of fold.
+All of them treat every listed label as true, one label at a time. Their probabilities come from the
+classifier, without a model of the noise, and the verdicts on the training rows are out of fold.
 """
 
 import warnings
@@ -32,10 +32,10 @@ class LogisticBaseline(LinearMethod):
     C : float
         Inverse of the ridge weight, as in `sklearn.linear_model.LogisticRegression`.
     scale : {"standard", "none"}
-        "standard" divides every feature by its standard deviation; "none" takes the features as
-        they are.
+        "standard" divides each feature by its standard deviation; "none" uses unscaled
+        features.
     folds : int
-        Folds in which the training rows get their `label_confidence_`.
+        Number of folds in which the training rows get their `label_confidence_`.
     max_iter : int
         Limit of the iterations of each classifier.
     threshold : float, array or str
@@ -89,7 +89,7 @@ class LogisticBaseline(LinearMethod):
         return lambda model, Y: model._log_odds(train, Y, test)
 
     def _out_of_fold(self, X: Any, Y: Array) -> Array:
-        """Log-odds of each row by classifiers that did not see it."""
+        """Return the log-odds of each row from classifiers that did not see it."""
         from sklearn.model_selection import KFold
 
         folds = min(self.folds, len(Y))
@@ -112,7 +112,7 @@ class LogisticBaseline(LinearMethod):
         return np.asarray(X_new @ W + b)
 
     def _weights(self, X: Any, Y: Array) -> tuple[Array, Array]:
-        """Weights (d, l) and intercepts (l,) for the features as they are."""
+        """Return weights (d, l) and intercepts (l,) for the unscaled features."""
         from sklearn.linear_model import LogisticRegression
 
         n, d = X.shape
@@ -142,7 +142,7 @@ class CleanlabBaseline(LogisticBaseline):
     """One-vs-rest logistic regression on the candidates that cleanlab's filter leaves.
 
     cleanlab judges the out-of-fold probabilities of logistic regression, label by label, with its
-    default filter. The listed labels that it finds wrong are taken out, and logistic regression is
+    default filter. The listed labels that it finds wrong are removed, and logistic regression is
     trained on the rest. Needs the extra `cleanlab`.
 
     Parameters
@@ -150,10 +150,10 @@ class CleanlabBaseline(LogisticBaseline):
     C : float
         Inverse of the ridge weight, as in `sklearn.linear_model.LogisticRegression`.
     scale : {"standard", "none"}
-        "standard" divides every feature by its standard deviation; "none" takes the features as
-        they are.
+        "standard" divides each feature by its standard deviation; "none" uses unscaled
+        features.
     folds : int
-        Folds in which the training rows get the probabilities that cleanlab judges.
+        Number of folds in which the training rows get the probabilities that cleanlab judges.
     max_iter : int
         Limit of the iterations of each classifier.
     threshold : float, array or str
@@ -168,7 +168,7 @@ class CleanlabBaseline(LogisticBaseline):
     coef_ : (l, d) weights;  intercept_ : (l,)
     label_confidence_ : (n, l) probability out of fold that a candidate is listed, which is also
         cleanlab's quality score of it; 0 outside them.
-    noise_ : (n, l) bool, candidates that the filter takes out.
+    noise_ : (n, l) bool, candidates that the filter removes.
     """
 
     _info: ClassVar = MethodInfo(
@@ -191,13 +191,13 @@ class CleanlabBaseline(LogisticBaseline):
         )
 
     def _filter(self, X: Any, Y: Array) -> tuple[Array, Array, Array]:
-        """Log-odds and probabilities out of fold, and the candidates that the filter takes out."""
+        """Return log-odds and probabilities out of fold, and the candidates that are removed."""
         filters = optional("cleanlab.filter", "cleanlab", "CleanlabBaseline")
         scores = self._out_of_fold(X, Y)
         P = np.clip(expit(scores.astype(np.float64)), 1e-9, 1 - 1e-9)
         noise = np.zeros(Y.shape, dtype=bool)
         with warnings.catch_warnings():
-            # It warns about every rare label.
+            # cleanlab warns about every rare label.
             warnings.simplefilter("ignore", UserWarning)
             for j in range(Y.shape[1]):
                 is_candidate = Y[:, j] == 1
@@ -216,7 +216,7 @@ def _without(Y: Array, noise: Array) -> Array:
 
 
 def _prior(Y: Array) -> Array:
-    """Smoothed log-odds of every label."""
+    """Return the smoothed log-odds of every label."""
     counts = Y.sum(axis=0, dtype=np.float64)
     return np.log((counts + 1) / (len(Y) - counts + 1))
 

@@ -92,7 +92,7 @@ class Contender:
 
     `oracle`: its parameters were chosen on true labels. `ceiling`: it was trained on true labels
     and serves as a reference. `reconstructed`: written from a description, as the method says.
-    `baseline`: what people do without this library.
+    `baseline`: common practice without this library.
     """
 
     method: str
@@ -127,7 +127,7 @@ class Comparison:
     partial: dict[tuple[Setting, Contender], str]
 
     def mean(self, setting: Setting, contender: Contender) -> float:
-        """Mean over folds; NaN without a result."""
+        """Return the mean over folds; NaN without a result."""
         folds = self.values.get((setting, contender))
         return math.nan if folds is None else float(np.mean(list(folds.values())))
 
@@ -137,7 +137,7 @@ class Comparison:
         return math.nan if len(folds) < 2 else float(np.std(list(folds.values()), ddof=1))
 
     def paired(self, setting: Setting, a: Contender, b: Contender) -> tuple[list[float], ...]:
-        """Values of two contenders on their common folds, in the same order."""
+        """Return the values of two contenders on their common folds, in the same order."""
         first = self.values.get((setting, a), {})
         second = self.values.get((setting, b), {})
         common = [fold for fold in first if fold in second]
@@ -175,13 +175,13 @@ def metric_info(metric: str) -> MetricInfo:
 
 
 def mark_notes(contenders: Iterable[Contender]) -> list[str]:
-    """What the marks of some contenders mean."""
+    """Return the meanings of the marks of some contenders."""
     contenders = list(contenders)
     return [text for flag, text in MARKS.items() if any(getattr(c, flag) for c in contenders)]
 
 
 def contender_notes(contenders: Iterable[Contender]) -> list[str]:
-    """What the marks mean, and which contenders are trained on true labels."""
+    """Return the meanings of the marks, and the contenders trained on true labels."""
     contenders = list(contenders)
     labels = [c.label for c in contenders if c.ceiling]
     truth = [f"{' and '.join(labels)}: trained on the true labels, for reference only."]
@@ -227,26 +227,26 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
 
 
 def value_of(result: Result, metric: str) -> float | None:
-    """Finite value of a metric in a result, or None."""
+    """Return the finite value of a metric in a result, or None."""
     value = (result.get("metrics") or {}).get(metric)
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 def setting_of(result: Result, kinds: bool = False) -> Setting:
-    """Data set and noise level of a result, with the kind of noise if wanted."""
+    """Return the data set and noise level of a result, with the kind of noise if wanted."""
     r = result.get("r")
     noise = str(result.get("noise") or "") if kinds and r is not None else ""
     return Setting(str(result["dataset"]), r, noise)
 
 
 def default_reference(results: Sequence[Result]) -> str | None:
-    """Method that others are compared with by default: Sieve, else Schirn."""
+    """Return the method that others are compared with by default: Sieve, else Schirn."""
     names = {result["method"] for result in results}
     return next((name for name in OUR_METHODS if name in names), None)
 
 
 def names_of(method: str) -> set[str]:
-    """What a user may call a method, in lower case: its name, or the class of its import path.
+    """Return the names of a method in lower case: its name, and the class of its import path.
 
     >>> sorted(names_of("mypkg:MyMethod"))
     ['mymethod', 'mypkg:mymethod']
@@ -255,7 +255,7 @@ def names_of(method: str) -> set[str]:
 
 
 def key_of(result: Result) -> tuple[str, str, str]:
-    """Method, tuning and features, which distinguish contenders."""
+    """Return the method, tuning and features, which distinguish contenders."""
     return (
         str(result["method"]),
         str(result.get("tuning", "none")),
@@ -264,13 +264,13 @@ def key_of(result: Result) -> tuple[str, str, str]:
 
 
 def _oracle(result: Result) -> bool:
-    """Whether the parameters of a result were chosen on true labels."""
+    """Check whether the parameters of a result were chosen on true labels."""
     flag = result.get("oracle")
     return result.get("tuning") == "oracle" if flag is None else bool(flag)
 
 
 def _reason(result: Result) -> str:
-    """Reason why a result has no value."""
+    """Return the reason why a result has no value."""
     status = str(result.get("status", "failed"))
     reason = result.get("reason")
     if status == "done":
@@ -279,13 +279,13 @@ def _reason(result: Result) -> str:
 
 
 def _named_kinds(results: Sequence[Result]) -> bool:
-    """Whether settings must name the kind of noise."""
+    """Check whether settings must name the kind of noise."""
     kinds = {result.get("noise") for result in results if result.get("r") is not None}
     return len(kinds) > 1 or not kinds <= {None, *PAPER_NOISE}
 
 
 def _settings(results: Sequence[Result], kinds: bool) -> tuple[Setting, ...]:
-    """Settings, with data sets in the order of the results and sorted noise levels."""
+    """Return the settings, with data sets in the order of the results and sorted noise levels."""
     settings = dict.fromkeys(setting_of(result, kinds) for result in results)
     datasets = list(dict.fromkeys(setting.dataset for setting in settings))
     level = {s: (s.r is not None, s.r if isinstance(s.r, int | float) else 0) for s in settings}
@@ -293,7 +293,7 @@ def _settings(results: Sequence[Result], kinds: bool) -> tuple[Setting, ...]:
 
 
 def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
-    """Contenders in the order in which the results first name their methods."""
+    """Return the contenders in the order in which the results first name their methods."""
     keys: dict[tuple[str, str, str], list[Result]] = {}
     for number, result in enumerate(results):
         for field in ("dataset", "method"):
@@ -319,7 +319,7 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
 
 
 def _label(contender: Contender, keys: Iterable[tuple[str, str, str]]) -> str:
-    """Method with its marks, and whatever else distinguishes it from the others."""
+    """Return the name of a contender with its marks, and anything else that distinguishes it."""
     method, tuning, features = contender.key
     # An import path shows as its class, unless another method has the same name.
     name = method.rpartition(":")[2] or method

@@ -1,4 +1,4 @@
-"""A first look at the results: mean and spread of one metric, and what went wrong."""
+"""Overview of the results: mean and spread of one metric, and failed runs."""
 
 import statistics
 from collections import Counter, defaultdict

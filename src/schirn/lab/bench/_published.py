@@ -19,7 +19,7 @@ class Published(NamedTuple):
 
 
 def published(dataset: str, r: Any, method: str, metric: str) -> Published | None:
-    """Printed value of a method in a setting, or None if the paper has none.
+    """Return the printed value of a method in a setting, or None if the paper has none.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def published(dataset: str, r: Any, method: str, metric: str) -> Published | Non
 
 @cache
 def published_values() -> dict[tuple[str, str, str, str], Published]:
-    """All printed values by metric, data set, noise level (as text) and method."""
+    """Return all printed values by metric, data set, noise level (as text) and method."""
     text = files("schirn.lab.bench").joinpath("published.csv").read_text(encoding="utf-8")
     return {
         (line["metric"], line["dataset"], line["r"], line["method"]): Published(
@@ -60,7 +60,7 @@ def published_values() -> dict[tuple[str, str, str, str], Published]:
 
 @cache
 def published_counts() -> dict[tuple[str, str], str]:
-    """Printed win/tie/loss counts of Schirn by metric and method, "total" over all of them."""
+    """Return Schirn's printed win/tie/loss counts by metric and method, and their "total"."""
     text = files("schirn.lab.bench").joinpath("published_counts.csv").read_text(encoding="utf-8")
     lines = csv.DictReader(text.splitlines())
     return {(line["metric"], line["method"]): line["counts"] for line in lines}

@@ -22,7 +22,7 @@ class Cell:
     note: str = ""
 
     def body(self) -> str:
-        """Text with its mark and its detail, without the mark of the best."""
+        """Return the text with its mark and its detail, without the mark of the best."""
         return " ".join(text for text in (self.text, self.mark, self.detail) if text)
 
 
@@ -89,7 +89,7 @@ class Table:
         return self.render()
 
     def footnotes(self) -> dict[str, str]:
-        """Letter of each distinct footnote of the cells, in reading order.
+        """Return the letter of each distinct footnote of the cells, in reading order.
 
         Returns
         -------

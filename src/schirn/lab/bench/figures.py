@@ -162,7 +162,7 @@ def gap_closed(
 
 
 def look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
-    """Colour, marker and dashes of each contender; the two references are grey.
+    """Return the colour, marker and dashes of each contender; the two references are grey.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _name(text: str) -> str:
 
 
 def hint(contenders: Sequence[Contender]) -> str:
-    """What the marks mean, as far as there are any.
+    """Return the meanings of the marks of some contenders, "" if there are none.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How the results of a benchmark were obtained: a paragraph for a paper, and its references."""
+"""The protocol of a benchmark: a paragraph for a paper, and its references."""
 
 import math
 import re
@@ -82,12 +82,12 @@ def protocol_paragraph(
 
 
 def bibtex(names: Sequence[str]) -> str:
-    """BibTeX entries of this library and of the papers of some methods.
+    """Return the BibTeX entries of this library and of the papers of some methods.
 
     Parameters
     ----------
     names : list of str
-        Names of methods; others than those of this library have no entry.
+        Names of methods; only methods of this library have entries.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def bibtex(names: Sequence[str]) -> str:
 
 
 def _entries() -> dict[str, str]:
-    """Entries of the papers by key."""
+    """Return the entries of the papers by key."""
     text = files("schirn.lab.bench").joinpath("references.bib").read_text(encoding="utf-8")
     text = text.replace("VERSION", schirn.__version__)
     entries = [f"@{entry.rstrip()}\n" for entry in text.split("@") if entry.strip()]
@@ -112,7 +112,7 @@ def _entries() -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    """Key of the entry whose title is the reference of a method; this library's for its own."""
+    """Return the key of the entry for a method's reference; this library's for its own methods."""
     cls = methods().get(name)
     if cls is None:
         return ""
@@ -121,7 +121,7 @@ def _key(name: str) -> str:
 
 
 def _where(comparison: Comparison, results: Sequence[Result]) -> str:
-    """Data sets, noise, folds and features."""
+    """Describe the data sets, noise, folds and features."""
     levels: dict[str, list[str]] = {}
     for setting in comparison.settings:
         levels.setdefault(setting.dataset, []).extend([setting.level] if setting.level else [])
@@ -150,7 +150,7 @@ def _where(comparison: Comparison, results: Sequence[Result]) -> str:
 
 
 def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
-    """How the parameters were chosen, with the number of points of each grid."""
+    """Describe how the parameters were chosen, with the number of points of each grid."""
     points: dict[str, int] = {}
     for result in results:
         if grid := result.get("grid"):
@@ -194,7 +194,7 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
 
 
 def fixed_parameters(results: Iterable[Result]) -> list[str]:
-    """Which methods ran with other parameters than their defaults, as a sentence.
+    """Return a sentence about the methods that ran with non-default parameters.
 
     Parameters
     ----------

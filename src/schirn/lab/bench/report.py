@@ -130,7 +130,7 @@ def write_outputs(
 def _texts(
     results: list[Result], metric: str, reference: str | None, alpha: float, test: str
 ) -> dict[str, str]:
-    """The protocol and the references, by file name."""
+    """Return the protocol and the references, by file name."""
     comparison = compare(results, metric)
     # Without a reference method, nothing is tested.
     tested = test if tables.reference_of(results, comparison, reference) else None

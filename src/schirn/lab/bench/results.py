@@ -164,7 +164,7 @@ _LARGEST = 1e300
 
 
 def identity(result: Result) -> tuple[Any, ...]:
-    """Values that name the run of a result.
+    """Return the values that identify the run of a result.
 
     Parameters
     ----------
@@ -180,12 +180,12 @@ def identity(result: Result) -> tuple[Any, ...]:
 
 
 def content_key(fields: dict[str, Any]) -> str:
-    """40 hex digits that change with anything that decides the result of a run.
+    """Return 40 hex digits that change with anything that determines the result of a run.
 
     Parameters
     ----------
     fields : dict
-        Everything that decides the result of a run.
+        Everything that determines the result of a run.
 
     Returns
     -------
@@ -235,9 +235,10 @@ def _read_file(path: Path) -> Iterator[Result]:
 
 
 def newest(results: Iterable[Result]) -> list[Result]:
-    """One result per run: the newest, and a skipped one only if there is no other.
+    """Return one result per run: the newest, and a skipped one only if there is no other.
 
-    A result of the same key that is not done never replaces one that is, whatever their clocks say.
+    A finished result is never replaced by an unfinished one with the same key, whatever their
+    times.
 
     Parameters
     ----------
@@ -303,7 +304,7 @@ def parse_result(line: bytes, where: str) -> Result:
 
 
 def _is_valid(name: str, value: Any) -> bool:
-    """Whether a field may have this value."""
+    """Check whether a field may have this value."""
     if name == "status":
         return value in STATUSES
     if name == "metrics" and isinstance(value, dict):
@@ -314,7 +315,7 @@ def _is_valid(name: str, value: Any) -> bool:
 
 
 def _is(value: Any, kinds: tuple[type, ...]) -> bool:
-    """Whether a value has one of the types; unlike in Python, a bool is not an int."""
+    """Check whether a value has one of the types; unlike in Python, a bool is not an int."""
     if isinstance(value, bool):
         return bool in kinds
     if isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:

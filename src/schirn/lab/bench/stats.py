@@ -29,11 +29,11 @@ TESTS = {
     "paired": "paired t-test over the folds of each setting",
 }
 DEFAULT_TEST = "corrected"
-"""Training sets of folds overlap, for which the paired t-test of the papers does not allow."""
+"""The default corrects for overlapping training sets of folds, unlike the papers' t-test."""
 
 # Values are compared after rounding to this many digits: ties may differ in the last bit.
 _DIGITS = 12
-# Blocks from which the chi-square distribution of Friedman's statistic is usually relied on.
+# Number of blocks from which the chi-square approximation of Friedman's statistic is usually used.
 _ENOUGH = 10
 
 
@@ -126,7 +126,7 @@ class Friedman:
 
 
 def paired_t(a: Sequence[float], b: Sequence[float]) -> Significance:
-    """Paired t-test over folds.
+    """Run a paired t-test over folds.
 
     Equal values give p = 1; a difference that is the same in every fold gives p = 0.
 
@@ -152,7 +152,7 @@ def paired_t(a: Sequence[float], b: Sequence[float]) -> Significance:
 
 
 def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Significance:
-    """Paired t-test with the variance corrected for overlapping training rows.
+    """Run a paired t-test whose variance is corrected for overlapping training rows.
 
     Nadeau and Bengio: t = m / sqrt((1/k + ratio) s²) with k differences of mean m and variance s².
     The plain test treats folds as independent and rejects too often.
@@ -162,7 +162,7 @@ def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Sign
     a, b : list of float
         Values of two methods on the same folds.
     ratio : float
-        Number of test rows divided by that of training rows: 1/(k-1) in k-fold cross-validation.
+        Number of test rows per training row: 1/(k-1) in k-fold cross-validation.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def verdicts(
 
 
 def _test_per_train(n_folds: int) -> float:
-    """Number of test rows divided by that of training rows."""
+    """Return the number of test rows per training row."""
     n_parts = HOLDOUT if n_folds == 1 else n_folds
     return 1 / max(1, n_parts - 1)
 
@@ -287,7 +287,7 @@ def blocks(
     *,
     methods: Sequence[str] | None = None,
 ) -> Blocks:
-    """Complete table of means per data set and contender, for tests over data sets.
+    """Return the complete table of means per data set and contender, for tests over data sets.
 
     Contenders with results in fewer than half of the settings are dropped first, then settings in
     which one of the others has none. Methods trained on the truth never take part.
@@ -338,7 +338,7 @@ def wilcoxon_holm(
     *,
     alpha: float = 0.05,
 ) -> list[Pairwise]:
-    """Wilcoxon's signed-rank test of `reference` against each method, with Holm's correction.
+    """Run Wilcoxon's test of `reference` against each method, with Holm's correction.
 
     There is one value per data set, the mean over its settings: noise levels and kinds of noise of
     one data set are not independent.
@@ -398,7 +398,7 @@ def wilcoxon_holm(
 def bayesian_signed_rank(
     advantages: Sequence[float], *, rope: float = 0.01, draws: int = 20_000, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Probabilities that a method is worse, practically equal and better than another.
+    """Return the probabilities that a method is worse, practically equal and better than another.
 
     Benavoli and others: a Dirichlet process on the differences, with one imagined difference of 0.
     Each draw weighs the differences; the mean of a random pair of them lies below, in or above the
@@ -438,7 +438,7 @@ def bayesian_signed_rank(
 
 
 def holm(pvalues: Sequence[float]) -> list[float]:
-    """P-values of a family of tests with Holm's correction; NaN stays NaN and does not count.
+    """Adjust the p-values of a family of tests by Holm's correction; NaN stays and does not count.
 
     Parameters
     ----------
@@ -471,7 +471,7 @@ def friedman(
     *,
     alpha: float = 0.05,
 ) -> Friedman:
-    """Friedman's test of all methods over data sets, with Nemenyi's test of all pairs.
+    """Run Friedman's test of all methods over data sets, with Nemenyi's test of all pairs.
 
     Parameters
     ----------
@@ -525,7 +525,7 @@ def friedman(
 def gap_closed(
     rows: Iterable[Result], metric: str = "average_precision"
 ) -> dict[str, dict[Setting, float]]:
-    """Share of the gap between learning from candidates and learning from the truth that is closed.
+    """Return the share of the gap between candidates and true labels that each method closes.
 
     (method - CandidateRidge) / (OracleRidge - CandidateRidge) per setting, from means over folds: 0
     is no better than treating all candidates as true, 1 is as good as the same ridge trained on the
@@ -579,7 +579,7 @@ def _verdict(result: Significance, sign: int, alpha: float) -> str:
 
 
 def leading(result: Friedman, label: str) -> str:
-    """The methods that the test finds best, or that it cannot distinguish them, as a sentence.
+    """Return a sentence about the best methods, or that the test cannot distinguish them.
 
     Parameters
     ----------
@@ -617,7 +617,7 @@ def leading(result: Friedman, label: str) -> str:
 
 
 def few_blocks(result: Friedman) -> str:
-    """Warning about a test over few data sets, or an empty text.
+    """Return a warning about a test over few data sets, or an empty string.
 
     Parameters
     ----------

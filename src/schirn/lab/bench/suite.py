@@ -1,4 +1,4 @@
-"""Frozen suites: data sets, noise, folds, seeds and search budget that nobody chooses.
+"""Frozen suites: fixed data sets, noise, folds, seeds and search budget.
 
 A suite is one file in `suites`. Before anything runs, the folds and candidates are drawn and
 compared with its checksums, so that results with the name of a suite are about the same task.
@@ -30,12 +30,12 @@ from schirn.lab.bench.stats import bayesian_signed_rank, friedman
 Suite = dict[str, Any]
 _PROTOCOL = ("folds", "tuning", "inner_folds", "search_points", "search_rows")
 _DIGITS = 16
-# Seeds from which an interval of their mean is told.
+# Minimum number of seeds for an interval of their mean.
 _ENOUGH_SEEDS = 3
 
 
 def suite_names() -> list[str]:
-    """Names of the suites.
+    """Return the names of the suites.
 
     Returns
     -------
@@ -88,8 +88,8 @@ def run_suite(
 ) -> list[Result]:
     """Run methods on a suite; runs already finished in `output` are not repeated.
 
-    Seed by seed, so that an interrupted suite covers all data sets. A method that runs into the
-    time limit of the suite on a setting is not run on it with other seeds.
+    Runs are ordered by seed, so that an interrupted suite covers all data sets. A method that
+    reaches the time limit of the suite on a setting is not run on it with other seeds.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def run_suite(
     Returns
     -------
     list of dict
-        The results of the requested runs, those of `earlier` included.
+        The results of the requested runs, including the results of `earlier`.
     """
     suite = read_suite(name)
     runs = plan_suite(suite, methods, parts, tracks)
@@ -155,7 +155,7 @@ def execute_suite(
 
 
 def _settles(result: Result, keys: Container[str]) -> bool:
-    """Whether an earlier result is one of the requested runs, and final."""
+    """Check whether an earlier result is final and one of the requested runs."""
     return result["key"] in keys and result["status"] in ("done", "timeout")
 
 
@@ -165,7 +165,7 @@ def plan_suite(
     parts: Sequence[str] | None = None,
     tracks: Sequence[str] | None = None,
 ) -> list[Run]:
-    """List the runs of a suite; raise InputError if folds or candidates are not those frozen.
+    """List the runs of a suite; raise InputError if folds or candidates differ from the suite's.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def plan_suite(
 def count_runs(
     suite: Suite, parts: Sequence[str] | None = None, tracks: Sequence[str] | None = None
 ) -> int:
-    """Number of runs of one method on a suite.
+    """Return the number of runs of one method on a suite.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def count_runs(
 
 
 def design_sets(suite: Suite) -> set[str]:
-    """Names of the data sets that were used when Sieve was designed.
+    """Return the names of the data sets that were used to design Sieve.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def design_sets(suite: Suite) -> set[str]:
 
 
 def checksums(suite: Suite, name: str) -> dict[str, str]:
-    """Checksums of the folds and of the training candidates of a data set by noise, with seed 0.
+    """Return checksums of folds and training candidates of a data set, by noise, with seed 0.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def checksums(suite: Suite, name: str) -> dict[str, str]:
     Raises
     ------
     DataError
-        If the data set is not there.
+        If the data set is not available.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def checksums(suite: Suite, name: str) -> dict[str, str]:
 
 
 def summary(results: Sequence[Result], metric: str = "average_precision") -> list[list[str]]:
-    """Table of a suite: a head, and one line per method, best mean rank first.
+    """Return the table of a suite: a head, and one line per method, best mean rank first.
 
     Every track has the mean over its settings in percent with the half-width of a 95% interval over
     seeds; then come mean ranks over data sets, and the probability of being better than
@@ -332,7 +332,7 @@ def summary(results: Sequence[Result], metric: str = "average_precision") -> lis
 
 
 def _whole_repetitions(results: Sequence[Result]) -> list[Result]:
-    """The results of those seeds of each data set that have as many as any other seed."""
+    """Return the results of the seeds of each data set with the largest number of results."""
     counts = Counter((result["dataset"], result["seed"]) for result in results)
     largest: dict[str, int] = {}
     for (dataset, _), count in counts.items():
@@ -341,7 +341,7 @@ def _whole_repetitions(results: Sequence[Result]) -> list[Result]:
 
 
 def _mean(comparison: Comparison, contender: Contender) -> str:
-    """Mean over settings, and the half-width of its interval over seeds, in percent.
+    """Return the mean over settings, and the half-width of its interval over seeds, in percent.
 
     The seeds of a data set share splits over its settings; data sets are independent.
     """
@@ -365,7 +365,7 @@ def _mean(comparison: Comparison, contender: Contender) -> str:
 
 
 def _better(comparisons: Mapping[str, Comparison], method: str) -> float:
-    """Probability that a method is better than the floor; nan without common settings.
+    """Return the probability that a method is better than the floor; NaN if not comparable.
 
     There is one difference per data set: noises and tracks of one data set are not independent.
     """
@@ -389,7 +389,7 @@ def _text(value: float, form: str) -> str:
 
 
 def _source(suite: Suite, name: str) -> Dataset | str:
-    """A data set of a suite, or why it cannot be read."""
+    """Return a data set of a suite, or the reason why it cannot be read."""
     entry = suite["datasets"][name]
     if "generated" in entry:
         return replace(make_partial_multilabel(**entry["generated"]), name=name)
@@ -426,7 +426,7 @@ def _sample(data: Dataset, n_rows: int, n_labels: int) -> Dataset:
 
 
 def suite_datasets(name: str) -> list[Dataset]:
-    """Data sets of this name as the suites draw them.
+    """Return the data sets of this name as drawn by the suites.
 
     Parameters
     ----------
@@ -444,7 +444,7 @@ def suite_datasets(name: str) -> list[Dataset]:
 
 
 def _noises(suite: Suite, entry: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Name, kind and level of every noise of a data set."""
+    """Yield name, kind and level of each noise of a data set."""
     if entry.get("own"):
         yield "own", "exact", None
         return
@@ -453,7 +453,7 @@ def _noises(suite: Suite, entry: Mapping[str, Any]) -> Iterator[tuple[str, str, 
 
 
 def _check(suite: Suite, name: str, source: Dataset | str) -> None:
-    """Raise InputError unless folds and candidates are those frozen; an absent set passes."""
+    """Raise InputError unless folds and candidates match the suite; missing data sets pass."""
     if isinstance(source, str):
         return
     frozen = suite["datasets"][name]["checksums"]

@@ -69,7 +69,7 @@ def results(
     alpha: float = 0.05,
     test: str = DEFAULT_TEST,
 ) -> Table:
-    """Mean ± standard deviation of every method in every setting.
+    """Return a table of the mean ± standard deviation of every method in every setting.
 
     The best oracle-tuned method and the best of the others are marked, and the settings in which
     the reference differs significantly.
@@ -77,11 +77,11 @@ def results(
     Parameters
     ----------
     rows : list of dict
-        Results of a benchmark; methods stand in the order of the results.
+        Results of a benchmark; methods keep the order of the results.
     metric : str
         Metric to show.
     reference : str or None
-        Method that the others are tested against; "auto" takes Sieve, else Schirn; None tests
+        Method that the others are tested against; "auto" means Sieve or else Schirn; None tests
         nothing.
     published : bool
         Add the published value and the distance from it.
@@ -140,7 +140,7 @@ def results(
 def _best_notes(
     comparison: Comparison, tied: Collection[tuple[Setting, Contender]]
 ) -> Iterator[str]:
-    """Notes on which methods are marked as best."""
+    """Yield notes on which methods are marked as best."""
     if {c.oracle for c in comparison.rivals} == {False, True}:
         yield "The best oracle-tuned method and the best of the others are marked."
     if tied:
@@ -153,7 +153,7 @@ def _best_notes(
 
 
 def _hamming_notes(rows: Sequence[Result], metric: str) -> Iterator[str]:
-    """What Hamming loss measures, and what predicting nothing scores."""
+    """Yield notes on Hamming loss, and on the score of predicting nothing."""
     if metric != "hamming_loss":
         return
     yield "Hamming loss measures the threshold of predict as much as the scores."
@@ -168,7 +168,7 @@ def _hamming_notes(rows: Sequence[Result], metric: str) -> Iterator[str]:
 
 
 def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """One record per metric, setting and method that the paper has a number for.
+    """Return one record per metric, setting and method that the paper has a number for.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[di
     Returns
     -------
     list
-        Our value beside the published one, by setting and method.
+        Our value and the published value, by setting and method.
     """
     rows = list(rows)
     records = []
@@ -209,14 +209,14 @@ def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[di
 def _reached(advantage: float, std: float) -> str:
     if math.isnan(advantage):
         return ""
-    # Printed numbers have one decimal: half a unit of it is not a shortfall.
+    # Printed numbers have one decimal, so a difference of half a unit is no shortfall.
     if advantage >= -0.0005:
         return "yes"
     return "nearly" if advantage >= -std else "no"
 
 
 def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
-    """Share of the gap between CandidateRidge and OracleRidge that each method closes.
+    """Return a table of the share of the gap to OracleRidge that each method closes.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
 
 
 def costs(rows: Iterable[Result]) -> Table:
-    """Time and memory per method, over all finished runs.
+    """Return a table of time and memory per method, over all finished runs.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def costs(rows: Iterable[Result]) -> Table:
 
 
 def _search(result: Result) -> str:
-    """Where the parameters of a run were searched."""
+    """Return where the parameters of a run were searched."""
     if result.get("grid"):
         return "separate"
     return "in fit" if result["method"] in ("Sieve", *SELF_TUNED) else "none"
@@ -316,7 +316,7 @@ def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> 
 
 
 def ranks(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table:
-    """Mean rank of every method in every metric over data sets, as in Friedman's test; 1 is best.
+    """Return a table of mean ranks over data sets, as in Friedman's test; 1 is best.
 
     Parameters
     ----------
@@ -365,18 +365,18 @@ def win_tie_loss(
     alpha: float = 0.05,
     test: str = DEFAULT_TEST,
 ) -> Table:
-    """Win/tie/loss counts of the reference against every method, as in the papers.
+    """Return a table of win/tie/loss counts of the reference against every method.
 
     Parameters
     ----------
     rows : list of dict
         Results of a benchmark.
     reference : str or None
-        Method that the others are tested against; "auto" takes Sieve, else Schirn.
+        Method that the others are tested against; "auto" means Sieve or else Schirn.
     metrics : list of str, optional
         Metrics to show; by default the five of the papers, as far as the results have them.
     published : bool
-        Add the counts that the paper prints, which are those of Schirn.
+        Add the counts of Schirn that the paper prints.
     alpha, test
         As in `schirn.lab.bench.stats.win_tie_loss`.
 
@@ -417,7 +417,7 @@ def win_tie_loss(
 
 
 def _tally(counts: Mapping[str, WinTieLoss], rivals: Sequence[Contender]) -> list[Cell]:
-    """Counts per contender, and their sum without the ceiling."""
+    """Return the counts per contender, and their sum without the ceiling."""
     total = _add([counts[c.label] for c in rivals if not c.ceiling])
     return [Cell(str(w), w.win - w.loss) for w in (*(counts[c.label] for c in rivals), total)]
 
@@ -432,7 +432,7 @@ def friedman_tests(
     *,
     alpha: float = 0.05,
 ) -> Table:
-    """Friedman's test in every metric, with the critical difference of Nemenyi's test.
+    """Return a table of Friedman's test per metric, with Nemenyi's critical difference.
 
     Parameters
     ----------
@@ -493,7 +493,7 @@ def wilcoxon_tests(
     *,
     alpha: float = 0.05,
 ) -> Table:
-    """Holm-corrected p-values of Wilcoxon's test of the reference against every method.
+    """Return a table of Holm-corrected p-values of Wilcoxon's test against every method.
 
     Parameters
     ----------
@@ -528,7 +528,7 @@ def wilcoxon_tests(
 def _tested_rows(
     rows: Iterable[Result], reference: str | None, metrics: Sequence[str] | None, what: str
 ) -> tuple[list[Result], list[str], Contender]:
-    """Results, metrics and the reference of a test; raise InputError without a reference."""
+    """Return results, metrics and reference of a test; raise InputError without a reference."""
     rows = list(rows)
     names = ranked_metrics(rows) if metrics is None else list(metrics)
     ours = reference_of(rows, compare(rows, names[0]), reference)
@@ -538,7 +538,7 @@ def _tested_rows(
 
 
 def metrics_in(results: Iterable[Result]) -> list[str]:
-    """Metrics with at least one value, in the order of the tables.
+    """Return the metrics with at least one value, in table order.
 
     Parameters
     ----------
@@ -559,7 +559,7 @@ def metrics_in(results: Iterable[Result]) -> list[str]:
 
 
 def ranked_metrics(results: Iterable[Result]) -> list[str]:
-    """Metrics that ranks and tests compare: the five of the papers, if there are any.
+    """Return the metrics for ranks and tests: the papers' five, if there are any results.
 
     Noise detection is shown but not ranked, because precision and recall trade off.
 
@@ -592,7 +592,7 @@ def _result(
     mark: str,
     published: bool,
 ) -> Cell:
-    """Mean ± standard deviation with its marks, or a dash with the reason."""
+    """Return a cell with mean ± standard deviation and marks, or a dash with the reason."""
     if (setting, c) in comparison.missing:
         return Cell(MISSING, note=comparison.missing[setting, c])
     mean = comparison.mean(setting, c)
@@ -606,14 +606,14 @@ def _result(
 
 
 def _printed(comparison: Comparison, setting: Setting, c: Contender) -> Published | None:
-    """Published value, for the kind of noise that the paper used."""
+    """Return the published value, for the kind of noise that the paper used."""
     if setting.noise not in ("", *PAPER_NOISE):
         return None
     return published_value(setting.dataset, setting.r, c.method, comparison.metric)
 
 
 def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]:
-    """Where a metric of the papers depends on the rule for ties."""
+    """Return the settings and contenders for which a metric depends on the rule for ties."""
     if metric not in METRICS or "tied_rows" not in metrics_in(rows):
         return set()
     shares = compare(rows, "tied_rows")
@@ -623,9 +623,9 @@ def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]
 def _best(
     comparison: Comparison, setting: Setting, tied: Collection[tuple[Setting, Contender]]
 ) -> set[Contender]:
-    """The best method tuned without true labels, and the best oracle-tuned one.
+    """Return the best method tuned without true labels, and the best oracle-tuned one.
 
-    Means over other folds do not compare: only methods with all folds that any of them has count.
+    Means over different folds are not comparable, so only methods with all folds count.
     """
     best: set[Contender] = set()
     better = max if comparison.info.greater_is_better else min
@@ -648,7 +648,7 @@ def _best(
 def reference_of(
     results: Sequence[Result], comparison: Comparison, reference: str | None
 ) -> Contender | None:
-    """Contender that the others are tested against.
+    """Return the contender that the others are tested against.
 
     Parameters
     ----------
@@ -669,17 +669,17 @@ def reference_of(
 
 
 def _mark_notes(results: Sequence[Result]) -> list[str]:
-    """Notes on methods that were tuned or trained on true labels, or are reconstructions."""
+    """Return notes on methods that use true labels, or are reconstructions."""
     return contender_notes(compare(results, next(iter(ALL_METRICS))).contenders)
 
 
 def _number(value: float, text: str, *, note: str = "", best: bool = False) -> Cell:
-    """A number, or a dash with the reason."""
+    """Return a cell with a number, or a dash with the reason."""
     return Cell(MISSING, note=note) if math.isnan(value) else Cell(text, value, best)
 
 
 def finite_mean(values: Iterable[float]) -> float:
-    """Mean of the values that are not NaN; NaN if there are none.
+    """Return the mean of the values that are not NaN; NaN if there are none.
 
     Parameters
     ----------
@@ -696,7 +696,7 @@ def finite_mean(values: Iterable[float]) -> float:
 
 
 def signed(share: float) -> str:
-    """A difference in points with its sign; zero after rounding has none.
+    """Return a difference in points with its sign; rounded zeros have no sign.
 
     Parameters
     ----------
@@ -712,7 +712,7 @@ def signed(share: float) -> str:
 
 
 def capital(text: str) -> str:
-    """Text with a capital first letter.
+    """Return a text with a capital first letter.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def run_card(args: argparse.Namespace) -> None:
 
 
 def _shown(value: Any) -> str:
-    """Text of a fact."""
+    """Return the text of a fact."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -56,5 +56,5 @@ def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
 
 
 def summary(cls: type[PartialMultiLabelClassifier]) -> dict[str, Any]:
-    """One method as a dictionary."""
+    """Return one method as a dictionary."""
     return {"name": cls.__name__, **cls._info._asdict()}

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _methods(items: list[str]) -> list[str]:
-    """Names of methods of this library, and import paths of others."""
+    """Return the names of methods of this library, and import paths of others."""
     known = {**all_methods(), **BASELINES}
     return [name if name in known else item for name, item in parse_methods(items).items()]
 

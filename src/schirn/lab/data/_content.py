@@ -1,4 +1,4 @@
-"""What all readers share: checked labels and features, and errors that name the file."""
+"""Shared by all readers: checked labels and features, and errors that name the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LABEL_BYTES = 1024
 def dataset_from_file(path: Path, max_bytes: int | None = None, **content: Any) -> Dataset:
     """Return a data set named after its file; errors about its content name the file.
 
-    A file with more labels than the limit has room for raises DataError.
+    Raises DataError if the labels would exceed the size limit.
     """
     limit = byte_limit(max_bytes)
     for name in ("y_true", "candidates"):

@@ -58,7 +58,7 @@ def _text_features(arrays: dict[str, np.ndarray]) -> Any:
     """tf-idf weights of the words and word pairs of `texts`."""
     if "texts" not in arrays:
         raise DataError("votes need 'texts' or features to learn from.")
-    # Here, since most sets have features.
+    # Imported here because most sets have features.
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)

@@ -213,7 +213,7 @@ def _members(path: Path, names: dict[str, str]) -> dict[str, Any]:
 
 
 def _plain(character: str) -> str:
-    """Drop the mark that asks for a colourful picture; some sources write it, some do not."""
+    """Drop the variation selector for colour images, which only some sources write."""
     return character.replace("\ufe0f", "")
 
 

@@ -124,7 +124,7 @@ def _download(
 
 
 def _suffix(url: str | None) -> str:
-    """Suffix of the file in the cache; raise DataError if there is no reader for it."""
+    """Return the suffix of the file in the cache; raise DataError if there is no reader for it."""
     if url is None:
         return ".npz"
     suffix = Path(_split(url).path).suffix.lower()

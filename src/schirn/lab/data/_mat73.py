@@ -20,7 +20,7 @@ _HEADER = 512
 
 
 def is_version_73(path: Path) -> bool:
-    """Whether a file is of version 7.3.
+    """Check whether a .mat file has version 7.3.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import io, sparse
 
-# What the interpreter and its packages take.
+# Address space for the interpreter and its packages.
 _OWN_BYTES = 4 * 2**30
 
 

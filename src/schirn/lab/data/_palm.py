@@ -67,7 +67,7 @@ def palm_matrices(name: str, content: bytes, max_bytes: int) -> bytes:
 
 
 def _matlab_file(name: str, entries: list[zipfile.ZipInfo]) -> zipfile.ZipInfo:
-    """The only MATLAB file, or that with the name of the set."""
+    """Return the only MATLAB file, or the one with the name of the data set."""
     matches = [entry for entry in entries if _path(entry).suffix.lower() == ".mat"]
     # Archives made on a Mac have a second entry for every file.
     matches = [entry for entry in matches if not _path(entry).name.startswith("._")]

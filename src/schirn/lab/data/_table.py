@@ -166,9 +166,9 @@ class _TableReader:
         return matrix
 
     def holds_tags(self, columns: list[str]) -> bool:
-        """Whether the labels are one column of tags, rather than one 0/1 column per label.
+        """Check whether the labels are one column of tags, rather than one 0/1 column per label.
 
-        Texts are tags unless all of them are 0, 1, -1, true or false; numbers never are.
+        Strings are tags unless all of them are 0, 1, -1, true or false; numbers are never tags.
         """
         if len(columns) != 1:
             return False

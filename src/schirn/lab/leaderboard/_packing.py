@@ -28,7 +28,7 @@ from schirn.lab.bench.results import IDENTITY, Result, read_rows
 
 SUFFIX = ".jsonl.gz"
 _SCORES = ".scores.npz"
-# What a file to send does not need: it is about a machine.
+# Fields about the machine, which a file for submission does not need.
 _DROPPED = ("traceback", "host")
 _DIGITS = 6
 
@@ -102,7 +102,7 @@ def pack_results(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -
 
 
 def complete_results(results: Iterable[Result]) -> list[Result]:
-    """Results of runs with all their folds: some folds alone would look like a selection.
+    """Return the results of runs with all folds, because single folds could be a selection.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def write_results(
 
 
 def scores_file(path: Path) -> Path:
-    """File of the scores that belong to a packed file of results."""
+    """Return the file of the scores that belong to a packed file of results."""
     return path.with_name(path.name.removesuffix(SUFFIX) + _SCORES)
 
 
@@ -184,7 +184,7 @@ def _without_fold(result: Result) -> tuple[Any, ...]:
 
 
 def _shortened(result: Result, packed: PackedRun | None) -> Result:
-    """A result without what is about a machine, and with metrics that its packed scores give."""
+    """Return a result without machine fields, and with the metrics of its packed scores."""
     metrics = result["metrics"]
     if packed is not None:
         names = compute_metrics(arrays_of(packed), ranks_only=True)
@@ -229,7 +229,7 @@ def pack_run(arrays: Mapping[str, Array]) -> PackedRun:
 
 
 def _candidates_in_order(arrays: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Whether each candidate is true, and tied, in the order of the confidences."""
+    """Return masks of the true and of the tied candidates, sorted by confidence."""
     if "confidence" not in arrays or "candidate_truth" not in arrays:
         nothing = np.zeros(0, dtype=bool)
         return nothing, nothing
@@ -239,12 +239,12 @@ def _candidates_in_order(arrays: Mapping[str, Array]) -> tuple[Array, Array]:
 
 
 def _is_tied(descending: Array) -> Array:
-    """Whether each value equals the one before, along the last axis."""
+    """Return a mask of the values equal to their predecessor along the last axis."""
     return np.diff(descending, axis=-1, prepend=np.inf) == 0
 
 
 def arrays_of(run: PackedRun) -> dict[str, Array]:
-    """Arrays that have the metrics of a packed run: ranks instead of scores and confidences.
+    """Return arrays with the metrics of a packed run: ranks instead of scores and confidences.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def arrays_of(run: PackedRun) -> dict[str, Array]:
 
 
 def as_archive(packed: Mapping[str, PackedRun]) -> bytes:
-    """All packed runs as one archive: the bits of all runs, one after the other."""
+    """Return all packed runs as one archive: the bits of all runs, one after the other."""
     runs = list(packed.values())
     arrays = {name: np.concatenate([getattr(run, name) for run in runs]) for name in _BITS}
     arrays["keys"] = np.array(list(packed))

@@ -210,7 +210,7 @@ def make_board(results: Sequence[Result]) -> Board:
 def _track_values(
     track: Track, results: Sequence[Result]
 ) -> dict[tuple[Place, str], dict[str, float]]:
-    """Values of every method in every setting of a track."""
+    """Return the values of every method in every setting of a track."""
     groups: dict[tuple[Place, str], list[Result]] = {}
     n_folds: dict[Place, dict[int, int]] = {}
     for result in results:
@@ -235,7 +235,7 @@ def _track_values(
 
 
 def _means(finished: Sequence[Result]) -> dict[str, float]:
-    """Means over folds and seeds; a number that some folds lack is left out."""
+    """Return the means over folds and seeds; a number that some folds lack is left out."""
     means = {}
     for column in COLUMNS:
         numbers = [_number(result, column.name) for result in finished]
@@ -252,7 +252,7 @@ def _number(result: Result, column: str) -> Any:
 
 
 def _marks(board: Board) -> list[str]:
-    """What the marks of the methods mean."""
+    """Return the meanings of the marks of the methods."""
     contenders = board.contenders.values()
     notes = list(contender_notes(contenders))
     stale = sum(is_stale(result) for result in board.results)

@@ -45,7 +45,7 @@ class RankTable:
         self.friedman: Friedman = friedman(self._complete, METRIC)
 
     def probabilities(self, method: str) -> tuple[float, float, float]:
-        """Probabilities of worse, practically equal and better than the candidate ridge."""
+        """Return probabilities of worse, practically equal and better than the candidate ridge."""
         comparison = self._comparison
         ours = comparison.find(method)
         floor = comparison.find(FLOOR)
@@ -58,14 +58,14 @@ class RankTable:
         return bayesian_signed_rank(advantages, rope=_POINT)
 
     def counts(self, method: str) -> tuple[int, int, int]:
-        """Settings in which a method is significantly better, not different, and worse."""
+        """Return the numbers of settings with significantly better, equal and worse results."""
         ours = self._comparison.find(method)
         words = [self._verdicts[s, ours] for s in self._comparison.settings]
         # The verdicts are about the candidate ridge.
         return words.count("loss"), words.count("tie"), words.count("win")
 
     def markdown(self) -> str:
-        """The table, best mean rank first, and what the tests say."""
+        """Return the table, best mean rank first, and the results of the tests."""
         result = self.friedman
         ranked = sorted(self._comparison.contenders, key=self._rank)
         lines = [
@@ -89,7 +89,7 @@ class RankTable:
         return "\n\n".join(["\n".join(lines), "\n".join(notes), self._ranks_by_metric()])
 
     def _ranks_by_metric(self) -> str:
-        """Mean ranks by each of the five metrics."""
+        """Return the mean ranks by each of the five metrics."""
         tests = {name: friedman(self._complete, name) for name in METRICS}
         heads = [ALL_METRICS[name].name for name in METRICS]
         lines = [
@@ -131,7 +131,7 @@ class RankTable:
 
 
 def _last_if_late(result: Result) -> Result:
-    """A result as it enters the ranks: a run without one is as bad as can be."""
+    """Return a result for the ranks, where a run without a result counts as the worst."""
     if result["status"] == "done":
         return result
     worst = {name: 0.0 if ALL_METRICS[name].greater_is_better else 1.0 for name in METRICS}
@@ -139,20 +139,20 @@ def _last_if_late(result: Result) -> Result:
 
 
 def _mean_in_percent(runs: Iterable[Result], metric: str) -> str:
-    """Mean over the runs that have a metric."""
+    """Return the mean over the runs that have a metric."""
     values = [value for run in runs if (value := value_of(run, metric)) is not None]
     return f"{100 * statistics.fmean(values):.1f}" if values else "-"
 
 
 def _cost(runs: Iterable[Result], names: Sequence[str], form: str) -> str:
-    """Mean over the finished runs of a sum of costs."""
+    """Return the mean over the finished runs of a sum of costs."""
     finished = [run for run in runs if run["status"] == "done"]
     sums = [sum(run[name] or 0.0 for name in names) for run in finished]
     return format(statistics.fmean(sums), form) if sums else "-"
 
 
 def set_table(results: Sequence[Result], suite: Suite) -> str:
-    """Average precision of all methods on a data set: a column per track and noise."""
+    """Return the average precision of all methods on a data set: a column per track and noise."""
     comparisons = {
         track: compare([r for r in results if r["features"] == track], METRIC)
         for track in suite["tracks"].values()
@@ -192,11 +192,11 @@ class _Column:
     words: Mapping[tuple[Setting, Contender], str]
 
     def mean(self, method: str) -> float:
-        """Mean over seeds; NaN without a result."""
+        """Return the mean over seeds; NaN without a result."""
         return self.comparison.mean(self.setting, self.comparison.find(method))
 
     def cell(self, method: str) -> str:
-        """Mean and standard deviation in percent with the mark of a significant difference."""
+        """Return mean and standard deviation in percent, with a mark if significantly different."""
         ours = self.comparison.find(method)
         mean = self.mean(method)
         if math.isnan(mean):
@@ -211,7 +211,7 @@ class _Column:
 
 
 def _mean_or_nothing(columns: Iterable[_Column], method: str) -> float:
-    """Mean over the columns in which a method has a result."""
+    """Return the mean over the columns in which a method has a result."""
     values = np.array([column.mean(method) for column in columns])
     values = values[~np.isnan(values)]
     return float(values.mean()) if len(values) else -math.inf

@@ -72,9 +72,9 @@ _ALLOWED = {
     "features": FEATURES,
     "split": ("kfold", "stored"),
 }
-# What the candidates and the folds depend on.
+# Fields that the candidates and the folds depend on.
 _DRAWN = ("dataset", "r", "noise", "noise_seed", "split", "seed", "folds")
-# What the results of several methods share when they are compared.
+# Fields that results of several methods share when they are compared.
 _COMPARED = ("dataset", "r", "noise", "tuning", "features", "split", "folds")
 
 
@@ -87,17 +87,17 @@ class Entry(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """What the data set, the noise and the seeds of a result determine."""
+    """Values determined by the data set, the noise and the seeds of a result."""
 
     known: dict[str, Any]
     data: Prepared
 
     def has_fold(self, fold: int) -> bool:
-        """Whether there is a fold of this number."""
+        """Check whether there is a fold of this number."""
         return 0 <= fold < len(self.data.splits)
 
     def fields(self, fold: int) -> dict[str, Any]:
-        """Fields of a result of a fold."""
+        """Return the fields of a result of a fold."""
         if not self.has_fold(fold):
             return self.known
         train, test = self.data.splits[fold]
@@ -109,7 +109,7 @@ class Draw(NamedTuple):
         }
 
     def labels(self, fold: int) -> tuple[Array, Array]:
-        """True labels of the test rows, and which candidates of the training rows are true."""
+        """Return the true labels of the test rows and of the candidates of the training rows."""
         train, test = self.data.splits[fold]
         is_candidate = self.data.candidates[fold] == 1
         truth = self.data.truth.astype(bool)
@@ -118,14 +118,14 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """What a check of result files found.
+    """Result of a check of result files.
 
     Attributes
     ----------
     results : list of dict
         The newest result of each run.
     problems : list of str
-        Reasons to refuse the files, each with its place; empty if there are none.
+        Reasons to reject the files, each with its place; empty if there are none.
     notes : list of str
         Why results are not verified, and what is marked.
     regenerated : int
@@ -149,7 +149,7 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """The word for it: "refused", "not verified" or "verified"."""
+        """Verdict in words: "refused", "not verified" or "verified"."""
         if self.problems:
             return "refused"
         n_done = sum(result["status"] == "done" for result in self.results)
@@ -165,7 +165,7 @@ def check_results(
     ----------
     path : path
         File of results (``.jsonl`` or ``.jsonl.gz``), or a folder of them, such as the output
-        folder of a benchmark. Scores are looked for beside each file.
+        folder of a benchmark. Scores are expected next to each file.
     reruns : int
         Number of runs to repeat, drawn from those that took at most a minute.
     random_state : int, RandomState or None
@@ -218,7 +218,7 @@ def check_results(
 
 
 class _Inspection:
-    """What holds of results, setting by setting, before any run is repeated.
+    """Findings about results, setting by setting, before any run is repeated.
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ class _Inspection:
 
 
 def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[str]]:
-    """Read the newest results, and the reasons to refuse them that show without the data."""
+    """Read the newest results, and reasons to reject them that can be found without the data."""
     entries, problems = read_entries([path])
     if not entries and not problems:
         problems.append(f"{path}: the file holds no result")
@@ -330,7 +330,7 @@ def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], 
 
 
 def _files(path: Path) -> list[Path]:
-    """A file, or the result files of a folder."""
+    """Return a file, or the result files of a folder."""
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder.")
     if not path.is_dir():
@@ -342,7 +342,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file, unpacked; raise DataError if they are too many."""
+    """Return the bytes of a file, unpacked; raise DataError if they are too many."""
     limit = byte_limit()
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
@@ -355,7 +355,7 @@ def _content(path: Path) -> bytes:
 
 
 def implausible(entries: Iterable[Entry]) -> list[str]:
-    """Impossible values and contradictions, which show without the data.
+    """Return impossible values and contradictions that can be found without the data.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def implausible(entries: Iterable[Entry]) -> list[str]:
 
 
 def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
-    """What a submitted file must hold in addition: checksums, versions and all folds."""
+    """Yield what a submitted file lacks: checksums, versions or folds."""
     folds: dict[tuple[Any, ...], set[int]] = {}
     for result, where, _ in entries:
         run = tuple(result[name] for name in IDENTITY[:-1])
@@ -415,7 +415,7 @@ def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _selected_seeds(entries: Iterable[Entry]) -> set[str]:
-    """Places of the results of methods that lack seeds which others of their setting have."""
+    """Return the places of results of methods that lack seeds of others in their setting."""
     places: set[str] = set()
     for setting in _grouped(entries, _COMPARED).values():
         seeds = {entry.result["seed"] for entry in setting}
@@ -426,7 +426,7 @@ def _selected_seeds(entries: Iterable[Entry]) -> set[str]:
 
 
 def _grouped(entries: Iterable[Entry], names: Sequence[str]) -> dict[tuple[Any, ...], list[Entry]]:
-    """Entries by the values of some fields."""
+    """Return the entries by the values of some fields."""
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(tuple(entry.result[name] for name in names), []).append(entry)
@@ -434,7 +434,7 @@ def _grouped(entries: Iterable[Entry], names: Sequence[str]) -> dict[tuple[Any, 
 
 
 def _faults(result: Result) -> Iterator[str]:
-    """What is impossible in a single result."""
+    """Yield the impossible values of a single result."""
     for name, allowed in _ALLOWED.items():
         if result[name] not in allowed:
             yield f"{name} is {brief(result[name])}; it must be one of {', '.join(allowed)}"
@@ -458,7 +458,7 @@ def _faults(result: Result) -> Iterator[str]:
 
 
 def _truth_faults(result: Result) -> Iterator[str]:
-    """Marks of the use of true labels that are missing."""
+    """Yield missing declarations of the use of true labels."""
     cls = own_methods().get(result["method"])
     if cls is not None and bool(result["sees_truth"]) != sees_truth(cls):
         yield (
@@ -474,7 +474,7 @@ def _truth_faults(result: Result) -> Iterator[str]:
 
 
 def _known_run(result: Result) -> tuple[Run | None, list[str]]:
-    """The run of a result with its usual parameters and the current code, and what is doubtful."""
+    """Return the run of a result with usual parameters and current code, and any doubts."""
     if result["method"] not in own_methods():
         return None, [
             f"not verified: {brief(result['method'])} is not part of schirn, and may have seen the "
@@ -501,7 +501,7 @@ def _usual_method(name: str) -> Method:
 
 
 def is_stale(result: Result) -> bool:
-    """Whether a result of a method of this library was made with other code, or does not say.
+    """Check whether a result of this library's method was made with other or unknown code.
 
     Parameters
     ----------
@@ -517,7 +517,7 @@ def is_stale(result: Result) -> bool:
 
 
 def _usual_run(result: Result, method: Method) -> Run | None:
-    """The run with the key of a result, if it has the usual parameters and grid."""
+    """Return the run with the key of a result, if it has the usual parameters and grid."""
     stored = result["folds"] if result["split"] == "stored" else 0
     facts = Facts(None, result["data_sha256"], (None, None, None), stored)
     try:
@@ -542,7 +542,7 @@ def _usual_run(result: Result, method: Method) -> Run | None:
 def _draw_sample(
     verified: Sequence[tuple[Entry, Run]], count: int, random_state: Any
 ) -> list[tuple[Entry, Run]]:
-    """Runs to repeat: short ones, on the CPU."""
+    """Draw runs to repeat: short runs on the CPU."""
     short = [
         pair
         for pair in verified
@@ -582,7 +582,7 @@ def _compare_rerun(result: Result, run: Run) -> set[str]:
 def _compare_metrics(
     result: Result, values: Mapping[str, float], source: str, tolerance: float
 ) -> set[str]:
-    """Names of the metrics of a result that agree with `values`; raise DataError if one differs."""
+    """Return the metrics of a result that agree with `values`; raise DataError if one differs."""
     names = set(result["metrics"]) & set(values)
     for name in sorted(names):
         claimed = result["metrics"][name]
@@ -594,20 +594,20 @@ def _compare_metrics(
 
 
 class Stored(NamedTuple):
-    """What is stored of the scores of a run: everything, or only their order."""
+    """Stored scores of a run: complete, or only their order."""
 
     arrays: dict[str, Array]
     is_packed: bool
 
 
 class _StoredScores:
-    """Scores beside result files: one file per run, or packed."""
+    """Scores stored next to result files: one file per run, or packed."""
 
     def __init__(self) -> None:
         self._packed: dict[Path, dict[str, PackedRun]] = {}
 
     def read(self, entry: Entry) -> Stored | None:
-        """Arrays of a run; None if they are not there."""
+        """Return the arrays of a run; None if they are not stored."""
         text = entry.result["scores"]
         if not text:
             return None
@@ -642,7 +642,7 @@ def _draw_again(result: Result, data: Dataset) -> Draw:
 
 
 def _load_again(result: Result) -> Dataset:
-    """The data set of a result; raise InputError if it is not here."""
+    """Return the data set of a result; raise InputError if it is not available."""
     name = result["dataset"]
     for data in suite_datasets(name):
         if checksum(data) == result["data_sha256"]:
@@ -663,7 +663,7 @@ def _compare_draw(result: Result, draw: Draw) -> None:
 
 
 def _compare_scores(result: Result, stored: Stored, draw: Draw | None) -> set[str]:
-    """Names of the metrics that the stored scores give; raise DataError if one differs."""
+    """Return the metrics that the stored scores give; raise DataError if one differs."""
     if draw is not None and draw.has_fold(result["fold"]):
         truth, candidate_truth = draw.labels(result["fold"])
         agrees = _have_counts if stored.is_packed else _have_labels
@@ -674,7 +674,7 @@ def _compare_scores(result: Result, stored: Stored, draw: Draw | None) -> set[st
 
 
 def _have_labels(arrays: Mapping[str, Array], truth: Array, candidate_truth: Array) -> bool:
-    """Whether the true labels beside stored scores are those of the data."""
+    """Check whether the true labels stored with scores match the data."""
     stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
     return np.array_equal(stored, truth) and np.array_equal(
         arrays["candidate_truth"], candidate_truth
@@ -682,7 +682,7 @@ def _have_labels(arrays: Mapping[str, Array], truth: Array, candidate_truth: Arr
 
 
 def _have_counts(arrays: Mapping[str, Array], truth: Array, candidate_truth: Array) -> bool:
-    """Whether packed scores, of which only the order is known, have the right number of labels."""
+    """Check whether packed scores, which only keep their order, have the right label counts."""
     stored = np.unpackbits(arrays["truth"], axis=1, count=truth.shape[1])
     if stored.shape != truth.shape:
         return False
@@ -696,7 +696,7 @@ def _have_counts(arrays: Mapping[str, Array], truth: Array, candidate_truth: Arr
 
 
 def _differ(one: float | None, another: float | None, tolerance: float = TOLERANCE) -> bool:
-    """Whether two metrics differ; None is undefined, like NaN."""
+    """Check whether two metrics differ; None is undefined, like NaN."""
     a, b = (math.nan if value is None else value for value in (one, another))
     return abs(a - b) > tolerance or math.isnan(a) != math.isnan(b)
 

@@ -31,7 +31,7 @@ _BETWEEN_PACKS = 1800.0
 
 @dataclass(frozen=True)
 class Update:
-    """What an update of a leaderboard has done.
+    """Result of an update of a leaderboard.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ def update_leaderboard(
 
 
 def _without_stale(packed: Iterable[Result], runs: Iterable[Run]) -> list[Result]:
-    """Packed results of the present code, and of runs that the suite has."""
+    """Return the packed results of the present code, and of runs that the suite has."""
     # Without its data, nobody knows the keys of the runs of a data set.
     known = [run for run in runs if run.known["data_sha256"] is not None]
     keys = {run.key for run in known}
@@ -128,7 +128,7 @@ def _without_stale(packed: Iterable[Result], runs: Iterable[Run]) -> list[Result
 
 
 def _merged(old: Iterable[Result], new: Iterable[Result]) -> list[Result]:
-    """Results by their run; a new one replaces an old one, and skipped runs are left out."""
+    """Return results by run; new results replace old ones, and skipped runs are left out."""
     merged = {identity(result): result for result in old}
     for result in new:
         if result["status"] != "skipped":
@@ -137,12 +137,12 @@ def _merged(old: Iterable[Result], new: Iterable[Result]) -> list[Result]:
 
 
 def _write(path: Path, results: Sequence[Result], output: str | os.PathLike[str]) -> list[Path]:
-    """Pack results: old ones with their packed scores, and new ones with those of the folder."""
+    """Pack results: old ones with their packed scores, new ones with the scores in the folder."""
     scores = scores_file(path)
     old = read_scores(scores) if scores.is_file() else {}
     complete = sorted(complete_results(results), key=_place)
     if not complete:
-        # Files without a result would show nothing, or what is stale.
+        # A file without results would be empty or outdated.
         path.unlink(missing_ok=True)
         scores.unlink(missing_ok=True)
         return []
@@ -153,6 +153,6 @@ def _write(path: Path, results: Sequence[Result], output: str | os.PathLike[str]
 
 
 def _place(result: Result) -> tuple[str, ...]:
-    """An order that does not depend on when a run finished, so that files differ little."""
+    """Return an order that does not depend on when a run finished, so that files differ little."""
     names = ("dataset", "features", "noise", "method", "seed")
     return tuple(str(result[name]) for name in names)

@@ -103,7 +103,7 @@ def exact_rank(Y: Any, *, max_bytes: int = MAX_BYTES, random_state: int | None =
 def rank_report(Y: Any, *, max_bytes: int = MAX_BYTES, random_state: int | None = 0) -> RankReport:
     """Return the rank of a 0/1 matrix and how it was found.
 
-    Parameters and method are those of `exact_rank`.
+    Parameters and method are the same as in `exact_rank`.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def rank_report(Y: Any, *, max_bytes: int = MAX_BYTES, random_state: int | None 
         return RankReport(known, True, 0.0, singletons, eliminated, remainder.shape, ())
     _check_memory(max_bytes, remainder.shape)
     rng = np.random.default_rng(random_state)
-    # Few of the primes can divide every largest non-zero minor, since their product is bounded.
+    # Few of the primes can divide every largest non-zero minor, because their product is bounded.
     bits = _minor_bits(core)
     large = primes_below(2**PRIME_BITS)
     large = large[large > 2 ** (PRIME_BITS - 1)]

@@ -61,7 +61,7 @@ class Part:
     splits : int
         Random splits of the study of how much their choice changes.
     is_published : bool
-        Whether these are the data sets of the paper, not those of a user.
+        True for the data sets of the paper, False for a user's own.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Part:
         return min(self.folds, *(self.few_folds.get(key, self.folds) for key in (table, dataset)))
 
     def search_rows_of(self, method: str) -> int:
-        """Largest number of training rows that the grid of a method is searched on."""
+        """Return the largest number of training rows that the grid of a method is searched on."""
         return min(self.search_rows, self.fewer_search_rows.get(method, self.search_rows))
 
     def with_sets(self, sets: tuple[str, ...]) -> "Part":

@@ -69,7 +69,7 @@ def _against_ridge(results: Sequence[Result]) -> list[str]:
 
 
 def _tuned_on_truth(results: Sequence[Result], oracle: Sequence[Result]) -> list[str]:
-    """How much of Schirn's distance from the paper is tuning, on the folds of both."""
+    """State how much of Schirn's distance from the paper is due to tuning, on common folds."""
     runs = [result for result in results if result["method"] == "Schirn"]
     if not oracle or not runs:
         return []
@@ -95,13 +95,13 @@ def _tuned_on_truth(results: Sequence[Result], oracle: Sequence[Result]) -> list
 
 
 def _gain(comparison: Comparison, setting: Setting, a: Contender, b: Contender) -> float:
-    """Mean of a minus mean of b over their common folds; NaN if they have none."""
+    """Return the mean of a minus mean of b over their common folds; NaN if they have none."""
     first, second = comparison.paired(setting, a, b)
     return statistics.fmean(first) - statistics.fmean(second) if first else math.nan
 
 
 def _kernel_rank(results: Sequence[Result]) -> list[str]:
-    """Which methods lead with kernel features for all methods."""
+    """State the leading methods if all methods use kernel features."""
     text = stats.leading(stats.friedman(results, _METRIC), "average precision") if results else ""
     return [f"Kernel features for all methods: {text}"] if text else []
 
@@ -203,7 +203,7 @@ def _convergence(study: Study) -> list[str]:
 
 
 def _prediction_ranks(study: Study) -> list[str]:
-    """Ranks of the prediction with and without the rank term, beside the printed ones."""
+    """State the ranks of the prediction with and without the rank term, and the printed ranks."""
     records = [r for r in study.records if r.get("published prediction, beta=0") is not None]
     if not records:
         return []
@@ -221,7 +221,7 @@ def _prediction_ranks(study: Study) -> list[str]:
 
 
 def _sensitivity(study: Study) -> list[str]:
-    """How much each parameter moves average precision, over the data sets."""
+    """State how much each parameter changes average precision, over the data sets."""
     spans: dict[str, list[float]] = {}
     for (_, name), curve in sensitivity_curves(study.records).items():
         spans.setdefault(name, []).append(max(curve.values()) - min(curve.values()))
@@ -238,7 +238,7 @@ def _sensitivity(study: Study) -> list[str]:
 
 
 def _authors_folds(study: Study) -> list[str]:
-    """Whether ridge gives the printed GLC, and how far the best of Schirn's grid gets."""
+    """Compare ridge with the printed GLC, and the best of Schirn's grid with the printed Schirn."""
     metrics = {name: name for name in (_METRIC, "ranking_loss", "one_error")}
     metrics["coverage_all_rows"] = "coverage"
     distances = [
@@ -266,12 +266,12 @@ def _authors_folds(study: Study) -> list[str]:
 
 
 def _on_birds(method: str, metric: str) -> Published:
-    """Value that the paper prints for Birds with r = 3."""
+    """Return the value that the paper prints for Birds with r = 3."""
     return published_values()[metric, "birds", "3", method]
 
 
 def _split_choice(study: Study) -> list[str]:
-    """Printed figures beside all splits and the best five."""
+    """Compare the printed figures with all splits and with the best five."""
     records = [record for record in study.records if record["published_mean"] is not None]
     if not records:
         return []
@@ -295,7 +295,7 @@ def _points(value: float) -> str:
 
 
 def _deviations(results: Sequence[Result]) -> list[str]:
-    """Printed standard deviations of Schirn beside those of the other methods, and ours."""
+    """Compare Schirn's printed standard deviations with the other methods' and with ours."""
     ours = {(r["dataset"], r["r"]) for r in results if r["method"] == "Schirn"}
     if not any(published(*setting, "Schirn", _METRIC) for setting in ours):
         return []
@@ -319,7 +319,7 @@ def _deviations(results: Sequence[Result]) -> list[str]:
 
 
 def _gap_and_deviation(results: Sequence[Result]) -> list[str]:
-    """How the distance from the paper goes with the deviation over our folds."""
+    """State how the distance from the paper correlates with the deviation over our folds."""
     comparison = compare(results, _METRIC)
     schirn = comparison.find("Schirn")
     gaps = []

@@ -16,7 +16,7 @@ from schirn.lab.bench.report import write_file
 from schirn.lab.bench.results import Result, ResultWriter, newest, read_rows
 
 _BATCH = "batch"
-# What another machine does not need: scores are in files, the others are about a machine.
+# Fields that other machines do not need: scores are in files, the others describe the machine.
 _DROPPED = ("scores", "traceback", "host")
 
 
@@ -114,7 +114,7 @@ def read_kept(path: str | os.PathLike[str]) -> dict[str, list[Result]]:
 def progress_of(
     batches: Sequence[Batch], results: Mapping[str, Sequence[Result]]
 ) -> dict[str, str]:
-    """How much of every batch is finished: "12 of 105"."""
+    """Return the progress of each batch, such as "12 of 105"."""
     counts = {}
     for batch in batches:
         name = batch.folder.name

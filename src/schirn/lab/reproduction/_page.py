@@ -35,8 +35,8 @@ def pages(
     Parameters
     ----------
     results : dict of str to list of dict
-        Results of the tables: "rows" have the features of the paper, "kernel" those of a kernel;
-        "oracle" are those of Schirn with parameters chosen on the truth of the test rows.
+        Results of the tables: "rows" with the features of the paper, "kernel" with kernel features,
+        and "oracle" for Schirn with parameters chosen on the true labels of the test rows.
     studies : dict of str to Study
         Studies by name.
     figures : dict of str to str
@@ -124,7 +124,7 @@ def _page(
 
 
 def _seconds(results: Sequence[Result]) -> float:
-    """Time of searches, fits and scores."""
+    """Return the time of searches, fits and scores."""
     names = ("tune_seconds", "fit_seconds", "predict_seconds")
     return sum(result.get(name) or 0.0 for result in results for name in names)
 
@@ -141,13 +141,13 @@ _WORDS = {
 
 
 def _finished(counts: Mapping[str, str]) -> str:
-    """How much of the plan has been run with the present code."""
+    """Describe how much of the plan has been run with the present code."""
     parts = [f"{_WORDS.get(name, name)}: {count}" for name, count in counts.items()]
     return "; ".join(parts)
 
 
 def _versions(fits: Sequence[Result]) -> list[str]:
-    """Versions of the library and of its code, with the number of fits by each."""
+    """Return the versions of the library and of its code, with the number of fits by each."""
     counts = Counter(str(fit["versions"].get("schirn")) for fit in fits if fit.get("versions"))
     return [f"{version} ({count} fits)" for version, count in sorted(counts.items())]
 
@@ -163,7 +163,7 @@ def _few_folds(part: Part, results: Sequence[Result]) -> list[str]:
 
 
 def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
-    """Mean distance of each method from the paper, one column per metric."""
+    """Return the mean distance of each method from the paper, one column per metric."""
     records = tables.published_records(results, metrics)
     labels = list(dict.fromkeys(record["metric"] for record in records))
     body = []
@@ -192,7 +192,7 @@ def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
 def _comparisons(
     results: Sequence[Result], metrics: Sequence[str], published: bool = False
 ) -> list[Table]:
-    """Win/tie/loss and gap closed, if the results allow them."""
+    """Return win/tie/loss counts and gaps closed, if the results allow them."""
     methods = {result["method"] for result in results}
     items = []
     if len(methods) > 1:

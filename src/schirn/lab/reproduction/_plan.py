@@ -43,7 +43,7 @@ _LABELS_ONLY = "_labels_only"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a reproduction will run.
+    """Plan of a reproduction.
 
     Attributes
     ----------
@@ -89,11 +89,11 @@ def make_plan(
     part : Part
         `FULL` or `QUICK` of `schirn.lab.reproduction._experiments`.
     sets : list of str, optional
-        Data sets instead of those of the part, as in `schirn.lab.bench.run`.
+        Data sets that replace the part's own, as in `schirn.lab.bench.run`.
     methods : list of str
         Names of methods.
     folds : int, optional
-        Number of folds instead of that of the part.
+        Number of folds that replaces the part's own.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def _load(source: Source, level: Level) -> tuple[Dataset | None, str]:
 
 
 def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch]:
-    """Plan all fits: those of the tables first, then those of each study, each in its folder."""
+    """Plan all fits: first for the tables, then for each study, each in its folder."""
     requests = {name: _table_requests(plan, name) for name in TABLES}
     requests |= _study_requests(plan, studies)
     with importable_here():
@@ -179,7 +179,7 @@ def _setting(run: Run) -> tuple[int, str, Any]:
 
 
 def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
-    """Requests of a kind of tables."""
+    """Return the requests of a kind of tables."""
     usual = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
     methods = [method for method in plan.methods if method in usual]
     datasets = [as_item(*source) for source in plan.sources.values()]
@@ -201,7 +201,7 @@ def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
 
 
 def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablations.Request]]:
-    """Requests of the chosen studies, by study."""
+    """Return the requests of the chosen studies, by study."""
     part = plan.part
     items = [as_item(*item) for item in studied(plan)]
     requests: dict[str, list[ablations.Request]] = {}
@@ -220,12 +220,12 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
 
 
 def as_item(source: Source, level: Level) -> tuple[Any, Level]:
-    """A data set as `schirn.lab.bench.run` accepts it."""
+    """Return a data set as `schirn.lab.bench.run` accepts it."""
     return (source.where if source.dataset is None else source.dataset, level)
 
 
 def studied(plan: Plan) -> list[tuple[Source, Level]]:
-    """Data sets of the ablations, each at its first noise level."""
+    """Return the data sets of the ablations, each at its first noise level."""
     if plan.part.is_published:
         return [plan.sources[name] for name in plan.part.ablation if name in plan.sources]
     first: dict[str, tuple[Source, Level]] = {}
@@ -235,26 +235,26 @@ def studied(plan: Plan) -> list[tuple[Source, Level]]:
 
 
 def candidates_of(data: Dataset, level: Level) -> Any:
-    """Candidates of a data set, drawn as those of the tables."""
+    """Draw the candidates of a data set as for the tables."""
     if level is None:
         return data.candidates
     return add_noise(data.y_true, int(level), kind="legacy")
 
 
 def own_noise(plan: Plan) -> list[Dataset]:
-    """Data sets with their own candidates."""
+    """Return the data sets with their own candidates."""
     return [source.load() for source, level in plan.sources.values() if level is None]
 
 
 def to_tie(plan: Plan) -> list[Dataset]:
-    """Data sets whose labels are tied."""
+    """Return the data sets whose labels are tied."""
     if plan.part.is_published:
         return [load(name) for name in plan.part.cooccurrence if name in plan.sources]
     return [source.load() for source, _ in studied(plan)]
 
 
 def labelled(plan: Plan) -> list[Dataset]:
-    """Data sets with their own candidates, including those available without features."""
+    """Return the data sets with their own candidates, even if only labels are available."""
     sets = own_noise(plan)
     for name in (*plan.skipped, *(FULL.sets[:5] if plan.part.is_published else ())):
         for stem in (name, f"{name}{_LABELS_ONLY}"):
@@ -265,12 +265,12 @@ def labelled(plan: Plan) -> list[Dataset]:
 
 
 def authors(plan: Plan) -> list[Dataset]:
-    """Data set of NLR's authors, if it is available."""
+    """Return the data set of NLR's authors, if it is available."""
     return list(_if_available(AUTHORS)) if plan.part.is_published else []
 
 
 def with_noise(plan: Plan) -> list[tuple[str, Level, Dataset]]:
-    """Settings with added noise: name, noise level and data set."""
+    """Return the settings with added noise: name, noise level and data set."""
     return [
         (source.name, level, source.load())
         for source, level in plan.sources.values()

@@ -240,6 +240,6 @@ def _studies(
 
 
 def _split_settings(plan: Plan) -> Iterable[Setting]:
-    """Settings of the study of splits."""
+    """Yield the settings of the study of splits."""
     for name, level, data in with_noise(plan):
         yield name, level, data.X, to_dense(data.y_true), to_dense(candidates_of(data, level))

@@ -1,4 +1,4 @@
-"""How much the choice of splits changes: a plain ridge on many random splits, beside the paper."""
+"""Effect of the choice of splits: a plain ridge on many random splits, compared with the paper."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Sequence

@@ -41,7 +41,7 @@ class COMES(RowSpaceMethod):
     Parameters
     ----------
     lam : float or None
-        Ridge weight. None chooses it on held-out candidates; a number is used as it is.
+        Ridge weight. None chooses it on held-out candidates; a number is used unchanged.
     priors : array-like of shape (l,) or None
         Probability of each label, for instance from `priors_from_answers`. A prior above the share
         of rows that list the label is lowered to that share. None estimates the priors from the
@@ -178,9 +178,9 @@ class OracleCOMES(COMES):
     Parameters
     ----------
     lam : float or None
-        Ridge weight. None chooses it on held-out candidates; a number is used as it is.
+        Ridge weight. None chooses it on held-out candidates; a number is used unchanged.
     priors : array-like of shape (l,) or None
-        Priors that are used instead of those of `y_clean`.
+        Priors that replace the priors estimated from `y_clean`.
     threshold : float, array or str
         Rule of `predict`: a number, one number per label, "top-3", or "cardinality".
     verbose : bool

@@ -149,7 +149,7 @@ class PMLFP(ConfidenceRanking):
 
     Notes
     -----
-    Features are scaled to [-1, 1] and factored once. Cost and calibration are those of `PMLLC`.
+    Features are scaled to [-1, 1] and factored once. Cost and calibration are as in `PMLLC`.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class MUSER(LinearMethod):
     -----
     X is factored once. A round costs O(n c (min(n, d) + l)) time and some products with the sparse
     graph; memory is O(n min(n, d) + n l). `predict_proba` is calibrated on leave-one-out scores
-    with U and P fixed. Features are used as they are; scale them first if their units differ.
+    with U and P fixed. Features are not scaled; scale them first if their units differ.
 
     References
     ----------

@@ -33,7 +33,7 @@ class NLR(RowSpaceMethod):
     beta : float or None
         How strongly the outputs of the two classifiers are tied to a sum of one. A large value
         slows the sweeps down and so acts as early stopping. None chooses it on held-out candidates,
-        as it does for `gamma` and `lam`; a number is used as it is.
+        as it does for `gamma` and `lam`; a number is used unchanged.
     gamma : float or None
         Ridge weight of both classifiers.
     lam : float or None
@@ -70,7 +70,7 @@ class NLR(RowSpaceMethod):
     Notes
     -----
     X is factored once and a sweep costs two products with the factor: O(n l min(n, d)) time and
-    O(n min(n, d)) memory. Features are used as they are. A few cells of the noise may keep changing
+    O(n min(n, d)) memory. Features are not scaled. A few cells of the noise may keep changing
     until the last sweep.
 
     Examples

@@ -80,7 +80,7 @@ class PARD(PartialMultiLabelClassifier):
     Notes
     -----
     An epoch costs O(n h (d + l)) time for h hidden units, or O(h (nnz + n l)) and one O(d h) step
-    per batch for a sparse X, which stays sparse. Memory is O(d h + n l) besides X.
+    per batch for a sparse X, which stays sparse. Memory is O(d h + n l) in addition to X.
 
     Examples
     --------

@@ -72,7 +72,7 @@ class _Particle(PartialMultiLabelClassifier):
         memory="n^2 + n l",
     )
     _weighted: ClassVar[bool]
-    """Whether there is a virtual label, and votes count as much as their machines are accurate."""
+    """True if there is a virtual label, and votes are weighted by the accuracy of the machines."""
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         # In single precision, ties between neighbours and between machines would break otherwise.
@@ -149,7 +149,7 @@ class ParticleVLS(_Particle):
         Count a row among its own neighbours in the graph, as the released program does. The row is
         then reconstructed from itself, and hardly anything is propagated.
     scale : {"none", "minmax"}
-        "minmax" brings every feature to [0, 1] first. The authors use the features as they are
+        "minmax" brings every feature to [0, 1] first. The authors use unscaled features
         ("none"), which is slow and inaccurate if their ranges differ widely.
     folds : int
         0 scores the training rows, which calibrate `predict_proba`, by machines trained on them; 5
@@ -179,9 +179,9 @@ class ParticleVLS(_Particle):
 
     Notes
     -----
-    `decision_function` is :math:`\sigma_j - \sigma_V`. There are l (l + 1)/2 machines; those of
-    pairs have few rows, those of the virtual label nearly all. Up to 11,500 rows share one kernel
-    matrix of n^2 numbers.
+    `decision_function` is :math:`\sigma_j - \sigma_V`. There are l (l + 1)/2 machines; machines of
+    pairs have few rows, machines of the virtual label nearly all. Up to 11,500 rows share one
+    kernel matrix of n^2 numbers.
 
     Examples
     --------
@@ -208,7 +208,7 @@ class ParticleVLS(_Particle):
 class ParticleMAP(_Particle):
     r"""PARTICLE with a maximum a posteriori rule on the number of pairwise wins.
 
-    Credible labels and pairwise machines are those of `ParticleVLS`, without the virtual label.
+    Credible labels and pairwise machines are as in `ParticleVLS`, without the virtual label.
     The number :math:`C_j(x)` of pairs that label j wins is turned into the odds
 
     .. math::
@@ -237,7 +237,7 @@ class ParticleMAP(_Particle):
         Rule of `predict`. "minmax" scales the odds of every row to [0, 1] and cuts at one half, as
         published, so every row gets a label; "map" predicts labels whose odds exceed one.
     scale : {"none", "minmax"}
-        "minmax" brings every feature to [0, 1] first. The authors use the features as they are
+        "minmax" brings every feature to [0, 1] first. The authors use unscaled features
         ("none"), which is slow and inaccurate if their ranges differ widely.
     folds : int
         0 counts the wins of the training rows by machines trained on them; 5 counts them out of

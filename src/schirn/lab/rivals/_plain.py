@@ -27,7 +27,7 @@ class PLAIN(PartialMultiLabelClassifier):
     is scaled to [0, 1], and the network learns Z by cross-entropy; its probabilities are the P of
     the next epoch. S joins near rows and L labels that are listed together.
 
-    Graphs, steps, network and weights are those of the released code, with four exceptions: the
+    Graphs, steps, network and weights follow the released code, with four exceptions: the
     steps are ten times as large and a tenth as many, features are scaled by the training rows
     alone, negative cosines count as zero, and the last epoch is kept instead of the one that is
     best on the test rows. `noise_` and `label_confidence_` are ours. `fit` requires the extra
@@ -80,8 +80,8 @@ class PLAIN(PartialMultiLabelClassifier):
     -----
     The graph costs O(n^2 d) once; an epoch costs O(s n l (k + l)) for s propagation steps and k
     neighbours, and O(n h (d + h + l)) for hidden layers of width h. A sparse X is densified batch
-    by batch. Memory is O(n (k + l)) besides X. Training runs on one thread of the processor, so
-    that results depend on nothing but the seed.
+    by batch. Memory is O(n (k + l)) in addition to X. Training runs on one thread of the processor,
+    so that results depend only on the seed.
 
     References
     ----------

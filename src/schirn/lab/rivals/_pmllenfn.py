@@ -31,8 +31,8 @@ class PMLLENFN(LinearMethod):
     Laplacian of a graph of labels that are listed together. V hardly leaves its random start, so
     the scores vary with `random_state`; average several starts to reduce that.
 
-    The steps are those of the released code, which has one setting of its parameters for all
-    data sets; here they are chosen like those of any other method.
+    The steps follow the released code, which has one setting of its parameters for all
+    data sets; here they are chosen as for any other method.
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ class PMLMA(AnchorMethod):
     Phi is a kernel map of the features, R the pseudo-labels, S a graph of neighbours, and V holds
     the prototype of every label. The two projections of the paper cancel and are not computed.
 
-    The steps are those of the released code. It looks up its parameters by data set; here they
-    are chosen like those of any other method.
+    The steps follow the released code. It looks up its parameters by data set; here they
+    are chosen as for any other method.
 
     Parameters
     ----------

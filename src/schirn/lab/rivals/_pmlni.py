@@ -36,7 +36,7 @@ class PMLNI(LinearMethod):
         moves everything to V and leaves a zero classifier.
     scale : {"minmax", "none"}
         "minmax" scales every feature to [-1, 1] by its range in the training rows, as the authors
-        do; "none" uses the features as they are. The column of ones is added afterwards.
+        do; "none" uses unscaled features. The column of ones is added afterwards.
     mu, mu_max, rho : float
         First penalty, its upper bound, and its growth per round.
     max_iter : int

@@ -29,8 +29,8 @@ class PMLPLR(AnchorMethod):
     than Y. Phi is a kernel map of the features, L the Laplacian of a graph of neighbours, and G
     holds squared distances.
 
-    The steps are those of the released code, except for one sign in the step of H. It looks up
-    its parameters by data set; here they are chosen like those of any other method.
+    The steps follow the released code, except for one sign in the step of H. It looks up
+    its parameters by data set; here they are chosen as for any other method.
 
     Parameters
     ----------

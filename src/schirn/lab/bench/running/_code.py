@@ -3,7 +3,7 @@
 The code of a method is the module of its class and every module that it imports, directly or not,
 from its own package and from the numerical packages of this library; and `execute`, which scales,
 tunes, fits and scores. Comments, docstrings, annotations, formatting and the wording of errors do
-not count. Other packages are not included: a result names their versions.
+not count. Other packages are not included, because each result records their versions.
 """
 
 import ast
@@ -30,7 +30,7 @@ class _Source(NamedTuple):
 
 
 def code_checksum(cls: type) -> str:
-    """SHA-256 of the code that determines the results of a class; empty without a source file."""
+    """Return the SHA-256 of the code behind the results of a class; "" without a source file."""
     if _file(cls.__module__) is None:
         return ""
     package = cls.__module__.partition(".")[0]
@@ -54,7 +54,7 @@ def _counts(module: str, package: str) -> bool:
 
 
 def _file(module: str) -> Path | None:
-    """Source file of a module; None if it has none."""
+    """Return the source file of a module; None if it has none."""
     try:
         origin = getattr(sys.modules.get(module), "__file__", None)
         spec = None if origin else importlib.util.find_spec(module)
@@ -65,7 +65,7 @@ def _file(module: str) -> Path | None:
 
 
 def _home(module: str, name: str | None) -> str | None:
-    """Module that defines a name: a package only passes on what its submodules define."""
+    """Return the module that defines a name, which may be a submodule of a package."""
     path = _file(module)
     if path is None or name is None or path.name != "__init__.py":
         return module if path else None
@@ -100,7 +100,7 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[str, str | None]]
 
 
 def _describe(node: ast.AST) -> Iterator[str]:
-    """The syntax tree in words that no version of Python changes."""
+    """Yield the syntax tree as words that do not depend on the version of Python."""
     yield type(node).__name__
     if isinstance(node, ast.Raise):
         return
@@ -116,6 +116,6 @@ def _describe(node: ast.AST) -> Iterator[str]:
 
 
 def _is_docstring(node: ast.AST) -> bool:
-    """Whether a statement is a string, which documents what is around it."""
+    """Check whether a statement is only a string, that is, documentation."""
     text = node.value if isinstance(node, ast.Expr) else None
     return isinstance(text, ast.Constant) and isinstance(text.value, str)

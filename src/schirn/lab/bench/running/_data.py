@@ -99,7 +99,7 @@ def parse_level(text: str) -> Level:
 
 
 def checksum(data: Dataset) -> str:
-    """SHA-256 of features, true labels and candidates."""
+    """Return the SHA-256 of features, true labels and candidates."""
     digest = hashlib.sha256()
     for matrix in (data.X, data.y_true, data.candidates):
         if matrix is None:
@@ -117,14 +117,14 @@ def checksum(data: Dataset) -> str:
 
 
 def candidates_checksum(candidates: Array) -> str:
-    """SHA-256 of the shape and the bits of the candidates, whatever their type."""
+    """Return the SHA-256 of the shape and the bits of the candidates, whatever their type."""
     digest = hashlib.sha256("{} {}\n".format(*candidates.shape).encode())
     digest.update(np.packbits(candidates.astype(bool), axis=1).tobytes())
     return digest.hexdigest()
 
 
 def folds_checksum(splits: Sequence[Split]) -> str:
-    """SHA-256 of the row numbers of all folds."""
+    """Return the SHA-256 of the row numbers of all folds."""
     digest = hashlib.sha256()
     for rows in splits:
         for name, numbers in zip(("train", "test"), rows, strict=True):
@@ -167,7 +167,7 @@ def prepare(
 
 
 def _of_training_rows(candidates: Any, splits: Sequence[Split]) -> list[Array]:
-    """Candidates of the training rows of each fold, taken from those of all rows."""
+    """Select the candidates of the training rows of each fold from the candidates of all rows."""
     dense = to_dense(candidates)
     return [dense[rows] for rows, _ in splits]
 
@@ -175,8 +175,8 @@ def _of_training_rows(candidates: Any, splits: Sequence[Split]) -> list[Array]:
 def _draw(data: Dataset, rows: Array, level: Level, noise: str, noise_seed: int | None) -> Array:
     """Draw the candidates of training rows from these rows alone.
 
-    Noise that follows features or labels learns from the truth: candidates drawn from all rows
-    would tell the truth of the test rows.
+    Noise that depends on features or labels is learned from the true labels, so candidates drawn
+    from all rows would leak the true labels of the test rows.
     """
     amount: dict[str, Any] = {"rate": level} if noise == "rate" else {"r": level}
     truth = data.y_true[rows]
@@ -195,5 +195,5 @@ def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Spli
 
 
 def to_dense(matrix: Any) -> Array:
-    """A matrix as an array, whether it is sparse or not."""
+    """Return a dense or sparse matrix as an array."""
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)

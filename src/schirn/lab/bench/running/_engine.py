@@ -30,8 +30,8 @@ class Engine:
     """Executes the runs of a benchmark that are not finished.
 
     After `stop_after` seconds no run is started, and unfinished runs leave no trace. With
-    `timeouts`, a run is given up if one of these results, or of those that follow, says that its
-    method timed out on the same setting with another seed.
+    `timeouts`, a run is skipped if its method timed out on the same setting with another seed, in
+    one of these results or in a later one.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Engine:
         self._progress = _Progress([run for _, run in pairs], max(1, jobs), report)
 
     def check_kinds(self) -> None:
-        """Raise InputError if a class from elsewhere does not take the kinds of data it will get.
+        """Raise InputError if an external class does not support the kinds of data it will get.
 
         See `schirn.lab.bench.running._trial`.
         """
@@ -146,20 +146,20 @@ class Engine:
             self._timeouts.add(_without_seed(result))
 
     def _next(self) -> tuple[ResultsFolder, Run] | None:
-        """The next run, unless there is none or the time is up."""
+        """Return the next run, unless there is none or the time is up."""
         with self._lock:
             is_over = self._stop.is_set() or time.monotonic() >= self._deadline
             return self._pending.pop(0) if self._pending and not is_over else None
 
 
 def _without_seed(result: Result) -> tuple[Any, ...]:
-    """Values that name the runs of a method on a setting, whatever their seed."""
+    """Return the values that identify the runs of a method on a setting with any seed."""
     seeds = ("seed", "noise_seed")
     return tuple(result[name] for name in IDENTITY if name not in seeds)
 
 
 class _Progress:
-    """Counts finished runs and learns how long the runs of a method take."""
+    """Count finished runs, and estimate how long the runs of a method take."""
 
     def __init__(self, runs: list[Run], jobs: int, report: Callable[[Result], None] | None):
         self._left = {run.key: run.fields["method"] for run in runs}
@@ -167,7 +167,7 @@ class _Progress:
         self._jobs = jobs
         self._report = report
         self._costs: dict[str, list[float]] = {}
-        # Results are added by other threads, which do not know about it.
+        # Results are added by other threads, which do not have the display.
         self._display = current()
 
     def say_stale(self, count: int) -> None:
@@ -204,7 +204,7 @@ class _Progress:
 
 
 def in_words(result: Result) -> str:
-    """A result as part of a line."""
+    """Return a result as part of a line."""
     name = f"{dataset_label(result)} {method_label(result)} fold {result['fold']}"
     if result["seed"]:
         name += f" seed {result['seed']}"
@@ -217,7 +217,7 @@ def in_words(result: Result) -> str:
 
 
 def default_threads(jobs: int) -> int:
-    """Threads per job, so that all jobs fit the processors and OMP_NUM_THREADS."""
+    """Return the number of threads per job that fits the processors and OMP_NUM_THREADS."""
     if hasattr(os, "sched_getaffinity"):
         processors = len(os.sched_getaffinity(0))
     else:

@@ -44,7 +44,7 @@ class _Fold(NamedTuple):
 
 
 def data_key(run: Run) -> tuple[Any, ...]:
-    """Runs with the same key share their prepared data."""
+    """Return the key of the prepared data, which runs with the same key share."""
     names = ("r", "noise", "noise_seed", "folds", "seed", "split")
     return (run.known["data_sha256"], *(run.fields[name] for name in names))
 
@@ -89,12 +89,12 @@ def _attempt(run: Run, data: Prepared) -> Output:
 
 
 def without_result(status: str, reason: str, trace: str | None = None) -> Output:
-    """Output of a run that was skipped, stopped or failed."""
+    """Return the output of a run that was skipped, stopped or failed."""
     return Output({"status": status, "reason": reason, "traceback": trace}, {})
 
 
 def one_line(error: BaseException) -> str:
-    """Message of an error on a single line."""
+    """Return the message of an error on a single line."""
     return " ".join(str(error).split())
 
 
@@ -132,7 +132,7 @@ def _execute(run: Run, data: Prepared) -> Output:
 
 
 def _fixed_params(cls: type, run: Run) -> dict[str, Any]:
-    """Fixed parameters, completed by those that follow from the run."""
+    """Return the fixed parameters, completed by parameters that follow from the run."""
     params = dict(run.method.params)
     known = inspect.signature(cls).parameters
     if "random_state" in known:
@@ -145,7 +145,7 @@ def _fixed_params(cls: type, run: Run) -> dict[str, Any]:
 
 
 def _chosen_in_fit(model: Any, run: Run) -> dict[str, Any]:
-    """Parameters that the method chose itself."""
+    """Return the parameters that the method chose itself."""
     if not run.method.tunes_itself:
         return {}
     chosen = {name: getattr(model, f"{name}_", None) for name in run.method.grid or ()}
@@ -153,7 +153,7 @@ def _chosen_in_fit(model: Any, run: Run) -> dict[str, Any]:
 
 
 def _fold(run: Run, data: Prepared) -> _Fold:
-    """Training and test rows with their features, the same for every method."""
+    """Return the training and test rows with their features, the same for every method."""
     number = run.fields["fold"]
     train, test = data.splits[number]
     X = data.X[train]
@@ -166,7 +166,7 @@ def _fold(run: Run, data: Prepared) -> _Fold:
         seed = run.fields["seed"]
         size = 8 * KernelFeatures().n_landmarks * (len(train) + len(test))
         kernel = reused(("kernel", seed), lambda: _kernel_features(X, X_test, seed), size=size)
-        # A method that changes its rows must not change those of the next one.
+        # Copies, because a method may change its rows.
         X, X_test = (rows.copy() for rows in kernel)
     return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[number])
 
@@ -211,7 +211,7 @@ def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
 
 
 def _checked(scores: Array, shape: tuple[int, ...]) -> Array:
-    """Scores in the precision of the method; raise unless they are finite numbers of this shape."""
+    """Return the scores in the method's precision; raise unless finite and of this shape."""
     if scores.shape != shape:
         raise InputError(
             f"the scores have shape {scores.shape}, but there are {shape[0]} test rows and "
@@ -231,7 +231,7 @@ def _checked(scores: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _batch_dependence(score: Callable[[Any], Any], X_test: Any, scores: Array) -> str | None:
-    """What to say if half of the test rows, scored alone, get other scores."""
+    """Return a note if half of the test rows get different scores when scored alone."""
     n = max(1, len(scores) // 2)
     half = np.asarray(score(X_test[:n]))
     close = half.shape == scores[:n].shape and np.allclose(
@@ -241,7 +241,7 @@ def _batch_dependence(score: Callable[[Any], Any], X_test: Any, scores: Array) -
 
 
 def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:
-    """What the metrics need: scores as they are, bits for 0/1, candidates only."""
+    """Return the arrays that the metrics need: scores, labels as bits, and values of candidates."""
     cells = fold.candidates == 1
     arrays = {
         "scores": scores,

@@ -22,14 +22,14 @@ from schirn.lab.bench.running._scores import write_arrays
 
 
 class ResultsFolder:
-    """Knows which runs of a folder are finished, and records others; one process at a time.
+    """Record of the finished runs of a folder, which one process at a time can extend.
 
     Attributes
     ----------
     finished : dict of str to dict
         Results of the runs that are finished, by key.
     n_stale : int
-        Number of runs of which the folder held only results of other code; they are run again.
+        Number of runs with results of outdated code only; they are run again.
     """
 
     def __init__(self, path: Path, runs: list[Run], *, retry: bool, threads: int):
@@ -89,13 +89,13 @@ class ResultsFolder:
         return result
 
     def close(self) -> None:
-        """Let other processes write."""
+        """Release the folder for other processes."""
         with suppress(OSError):
             (self.path / "lock").unlink()
         self._lock.close()
 
     def _is_final(self, result: Result, run: Run) -> bool:
-        """Whether an earlier result settles its run, or the run is to be tried again."""
+        """Check whether an earlier result is final, or its run should be repeated."""
         if result["status"] == "done":
             return True
         if result["status"] == "skipped":

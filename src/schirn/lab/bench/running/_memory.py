@@ -15,7 +15,7 @@ def reset_peak_memory() -> None:
 
 
 def peak_memory() -> float | None:
-    """Peak in MiB since the last reset, or since the start of the process without one."""
+    """Return the peak in MiB since the last reset, or else since the start of the process."""
     with suppress(OSError):
         match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
         if match:

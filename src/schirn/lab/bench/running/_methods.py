@@ -60,7 +60,7 @@ GRIDS: dict[str, Grid] = {
 
 
 def recommended(name: str) -> Params:
-    """Parameters used without tuning, in addition to the defaults of the class.
+    """Return the parameters used without tuning, in addition to the defaults of the class.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def recommended(name: str) -> Params:
 
 
 def default_grid(name: str) -> Grid | None:
-    """Default tuning grid of a method.
+    """Return the default tuning grid of a method.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Method(NamedTuple):
     code: str
     """Checksum of the code that determines its results; empty for a class without a file."""
     tunes_itself: bool = False
-    """Whether `fit` chooses all parameters of the grid on held-out candidates."""
+    """True if `fit` chooses all parameters of the grid on held-out candidates."""
 
 
 @contextmanager
@@ -198,22 +198,22 @@ def import_class(path: str) -> type:
 
 
 def own_methods() -> dict[str, type]:
-    """The methods and the baselines of this library by name."""
+    """Return the methods and the baselines of this library by name."""
     return {**all_methods(), **BASELINES}
 
 
 def is_own(path: str) -> bool:
-    """Whether an import path leads to a method or a baseline of this library."""
+    """Check whether an import path leads to a method or a baseline of this library."""
     module, _, name = path.partition(":")
     cls = own_methods().get(name)
     return cls is not None and cls.__module__ == module
 
 
 def name_methods(items: Iterable[Any]) -> dict[str, Any]:
-    """Give methods their names in results: that of the class, wherever it comes from.
+    """Return the names of methods in results, by default the name of the class.
 
-    Two classes of the same name, and a class that is called like a method of this library, keep
-    their import paths.
+    Classes that share their name, or have the name of a method of this library, keep their import
+    paths.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def _path_of(item: Any) -> str:
 
 
 def _is_name_of_own(item: Any) -> bool:
-    """Whether an item names a method of this library, or is its class."""
+    """Check whether an item is the name or the class of a method of this library."""
     if isinstance(item, str):
         return find_name(item, own_methods()) is not None
     return own_methods().get(getattr(item, "__name__", "")) is item
@@ -318,7 +318,7 @@ def _imported(text: str, module: str, name: str) -> type:
 
 
 def _parameters(cls: type) -> list[str] | None:
-    """Names of the constructor's parameters, or None if it accepts any."""
+    """Return the names of the constructor's parameters, or None if it accepts any."""
     parameters = inspect.signature(cls).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return None

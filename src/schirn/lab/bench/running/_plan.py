@@ -49,7 +49,7 @@ class Settings:
         all rows. Methods that choose their parameters in `fit` always use all rows.
     features : {"raw", "auto", "kernel"}
         The features that all methods get: as in the file ("raw"), scaled according to their kind
-        ("auto"), or those of `schirn.features.KernelFeatures` ("kernel"), learned from the training
+        ("auto"), or `schirn.features.KernelFeatures` ("kernel"), learned from the training
         rows. With "auto" and "kernel", `fit_intercept` is turned on if the method has it. Sieve
         does not scale the features again and uses a linear kernel, unless `params` say otherwise.
     noise : str
@@ -125,7 +125,7 @@ class Run:
 
 
 class Facts(NamedTuple):
-    """What the plan needs to know about a data set; `reason` says why it cannot be used."""
+    """Facts about a data set for the plan; `reason` says why it cannot be used."""
 
     reason: str | None
     sha256: str | None = None
@@ -139,7 +139,7 @@ def plan_runs(
 ) -> list[Run]:
     """List the runs of a request, ordered by data set, noise level, seed, method and fold.
 
-    Parameters are those of `schirn.lab.bench.run`; `settings` are those of `Settings`.
+    Parameters are the same as in `schirn.lab.bench.run`; `settings` are the fields of `Settings`.
     """
     shared = Settings(**settings)
     levels = list(shared.r) if isinstance(shared.r, Sequence) else [shared.r]
@@ -206,7 +206,7 @@ def method_runs(
         "seed": seed,
         "folds": folds,
     }
-    # Whatever else determines the metrics enters the key, but is not a field of the result.
+    # Anything else that determines the metrics is part of the key, but not a field of the result.
     inner_folds = settings.inner_folds if on_candidates and searched is not None else None
     hidden = {
         "data": facts.sha256 or f"absent {source.where}",
@@ -239,7 +239,7 @@ def method_runs(
 
 
 def _noise_seed(level: Level, seed: int, settings: Settings) -> int | None:
-    """The published candidate sets start the legacy stream at r, whatever the folds."""
+    """Return the seed of the noise; published candidate sets start the legacy stream at r."""
     if level is None:
         return None
     if settings.noise_seed is not None:

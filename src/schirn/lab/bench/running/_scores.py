@@ -87,7 +87,7 @@ def _noise_metrics(arrays: Mapping[str, Array]) -> dict[str, float]:
 
 
 def _calibration_error(is_true: Array, confidence: Array) -> float:
-    """Mean distance between confidence and share of true candidates over ten bins."""
+    """Return the mean distance between confidence and share of true candidates over ten bins."""
     bins = np.minimum((10 * confidence).astype(int), 9)
     excess = np.bincount(bins, weights=confidence - is_true, minlength=10)
     return float(np.abs(excess).sum() / max(len(is_true), 1))
@@ -115,7 +115,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def _are_consistent(arrays: Mapping[str, Array]) -> bool:
-    """Whether the required arrays are present, with matching types and shapes."""
+    """Check whether the required arrays are present, with matching types and shapes."""
     if any(name not in arrays for name in ("scores", "truth", "candidate_truth")):
         return False
     scores = arrays["scores"]

@@ -19,12 +19,12 @@ from schirn.lab.bench.running._plan import Run
 # Labels from which a data set has many of them.
 _MANY = 50
 _N_ROWS = 240
-# Seconds of a trial; a class that needs more is slow, which is no reason to refuse it.
+# Time limit of a trial in seconds; a class that needs more is slow, but not rejected.
 _TIME_LIMIT = 60.0
 
 
 class Kind(NamedTuple):
-    """What a class may not be able to take.
+    """Kind of data that a class may not support.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def _kind_of(run: Run) -> Kind:
 
 
 def _fault(run: Run, kind: Kind, execute: Callable[[Run, float], Output]) -> str:
-    """Why the method of a run fails on small data of a kind; empty if it does not."""
+    """Return why the method of a run fails on small data of a kind; "" if it works."""
     data = _small(kind)
     fields = {"r": None, "noise": "own", "noise_seed": None, "split": "kfold", "folds": 2}
     known: dict[str, Any] = {"data_sha256": checksum(data), "n_labels": kind.n_labels}

@@ -1,4 +1,4 @@
-"""Where runs are executed: in a child process, or in this process.
+"""Workers, which execute runs in a child process or in this process.
 
 A worker has `run(run, time_limit)` and `stop()`. A child process makes time limits and memory peaks
 reliable. Parent and child exchange pickles over pipes; the child writes no file: the parent
@@ -206,7 +206,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _seconds_waited(process: subprocess.Popen[bytes]) -> float:
-    """Time in which a process could have run, had a processor been free; 0 except on Linux."""
+    """Return the time that a process has waited for a free processor; 0 except on Linux."""
     try:
         # Nanoseconds on a processor, nanoseconds of waiting for one, and the number of turns.
         return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9

@@ -86,7 +86,7 @@ def nlr(
 
 
 def _settled(previous: tuple[Array, Array], current: tuple[Array, Array], tol: float) -> bool:
-    """Whether both classifiers moved by less than tol times their norm."""
+    """Check whether both classifiers moved by less than tol times their norm."""
     return all(
         np.linalg.norm(new - old) <= tol * np.linalg.norm(new)
         for old, new in zip(previous, current, strict=True)

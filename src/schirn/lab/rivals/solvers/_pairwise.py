@@ -120,7 +120,7 @@ def _trained(
     only_virtual: bool,
     options: SVMOptions,
 ) -> list[_Machine]:
-    """Machines of all pairs of labels, or those of the labels and the virtual one."""
+    """Train the machines of all pairs of labels, or of each label and the virtual label."""
     train = delayed(_machines_of_label)
     with (
         warnings.catch_warnings(),
@@ -154,7 +154,7 @@ def _machines_of_label(
     only_virtual: bool,
     options: SVMOptions,
 ) -> list[_Machine]:
-    """The machines of the pairs whose lower label is j, or that of j and the virtual label."""
+    """Train the machines of the pairs with lower label j, or of j and the virtual label."""
     problems = _problems(credible, candidates, j, only_virtual)
     return [
         _train(X, K, j, k, positive, negative, options)

@@ -49,7 +49,7 @@ class Network(NamedTuple):
 
 
 class LabelModel(NamedTuple):
-    """How candidates arise: labels are true with prior pi, and false ones listed at rate rho."""
+    """Model of the candidates: labels are true with prior pi, and false ones listed at rate rho."""
 
     pi: Array
     rho: Array

@@ -168,7 +168,7 @@ def train_voters(
 
 
 def vote_margin(votes: Array, ceil: bool) -> Array:
-    """Votes of every label less those of the virtual one, (n, l)."""
+    """Return the votes of each label minus the votes of the virtual label, (n, l)."""
     if ceil:
         # The weights sum with rounding errors, which must not lift a whole number.
         votes = np.ceil(votes - 1e-9)

@@ -75,7 +75,7 @@ class Layers(NamedTuple):
 
 
 class PLAINResult(NamedTuple):
-    """What `plain` returns.
+    """Result of `plain`.
 
     Attributes
     ----------

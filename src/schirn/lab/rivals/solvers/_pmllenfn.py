@@ -45,7 +45,7 @@ class PMLLENFNResult(NamedTuple):
 def near_and_far(
     Z: "Array | sp.csr_array", Y: Array, *, nu: float, include_self: bool = True
 ) -> NearFar:
-    """What rows near to each row and rows far from it list.
+    """Compute the labels listed by rows near to each row, and by rows far from it.
 
     The similarity of two rows is exp(-D / (2 s^2)) for their distance D and the mean distance s to
     the nearest row. Near rows are within the share nu of a row's range of similarities below the

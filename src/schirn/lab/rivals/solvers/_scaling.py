@@ -28,12 +28,12 @@ class Scaling(NamedTuple):
         return X * self.factor + self.shift
 
     def undo(self, W: Array) -> tuple[Array, Array]:
-        """Weights and intercepts for the raw features from those of [scaled, 1]."""
+        """Return weights and intercepts for the raw features from the weights of [scaled, 1]."""
         return W[:-1] * self.factor[:, None], self.shift @ W[:-1] + W[-1]
 
 
 def identity(X: "Array | sp.csr_array") -> Scaling:
-    """Leave the features as they are."""
+    """Return the scaling that leaves the features unchanged."""
     d = X.shape[1]
     return Scaling(np.ones(d, dtype=X.dtype), np.zeros(d, dtype=X.dtype))
 
