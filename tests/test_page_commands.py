@@ -45,7 +45,7 @@ NOT_RUN = {
 }
 SLOW = re.compile(r"^schirn (demo|bench|leaderboard)|--device|\|")
 # Options of other programs that pages name.
-FOREIGN = {"--nthreads", "--memory-limit", "--fix", "--swaps"}
+FOREIGN = {"--nthreads", "--memory-limit", "--fix", "--swaps", "--build-arg"}
 
 
 def program_calls(text):

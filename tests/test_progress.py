@@ -60,18 +60,35 @@ def test_rounds_share_and_time_left(display, clock):
         clock.now += 5
     assert lines == [
         "[5 s] work: round 1 of 4, 0%, time left unknown",
-        "[15 s] work: round 2 of 4, 25%, about 25 s left",
-        "[25 s] work: round 3 of 4, 50%, about 15 s left",
-        "[35 s] work: round 4 of 4, 75%, about 5 s left",
+        "[15 s] work: round 2 of 4, 25%, about 25 s left in this step",
+        "[25 s] work: round 3 of 4, 50%, about 15 s left in this step",
+        "[35 s] work: round 4 of 4, 75%, about 5 s left in this step",
     ]
     assert display.text() == "[40 s] work"
+
+
+def test_what_follows_a_loop_is_not_promised(display, clock):
+    """A second fit begins at 0%, and the line of the first was about its own rounds."""
+    lines = []
+    for n_rounds in (2, 4):
+        for _ in track(range(n_rounds), "round", may_stop=True):
+            clock.now += 5
+            lines.append(display.text())
+            clock.now += 5
+    assert lines[1] == "[15 s] work: round 2 of 2, 50%, at most 5 s left in this step"
+    assert lines[2] == "[25 s] work: round 1 of 4, 0%, time left unknown"
+
+
+def test_work_that_counts_by_itself_promises_the_whole(display, clock):
+    display.tell("run", 1, 4, 30.0, "")
+    assert display.text().endswith("25%, about 30 s left")
 
 
 def test_a_slow_round_does_not_eat_the_time_of_those_to_come(display, clock):
     for k in track(range(4), "round"):
         clock.now += 100 if k == 1 else 10
         if k == 1:
-            assert display.text().endswith("25%, about 20 s left")
+            assert display.text().endswith("25%, about 20 s left in this step")
 
 
 def test_the_first_fold_is_estimated_from_its_rounds(display, clock):
@@ -81,7 +98,7 @@ def test_the_first_fold_is_estimated_from_its_rounds(display, clock):
             if k == 4:
                 left = 10 * 6 - 6
                 assert display.text() == (
-                    f"[6 s] work: fold 1 of 5, round 5 of 8, 10%, about {left} s left"
+                    f"[6 s] work: fold 1 of 5, round 5 of 8, 10%, about {left} s left in this step"
                 )
                 return
             clock.now += 1
@@ -125,14 +142,14 @@ def test_what_was_done_before_counts_for_the_share_only(display, clock):
     for k in track(range(4), "round", before=4):
         clock.now += 10
         if k == 1:
-            assert display.text().endswith("round 6 of 8, 62%, about 20 s left")
+            assert display.text().endswith("round 6 of 8, 62%, about 20 s left in this step")
 
 
 def test_a_loop_that_may_stop_has_at_most_so_much_left(display, clock):
     for k in track(range(10), "round", may_stop=True):
         clock.now += 1
         if k == 1:
-            assert display.text().endswith("10%, at most 8 s left")
+            assert display.text().endswith("10%, at most 8 s left in this step")
 
 
 def test_a_fit_of_texts_has_one_total_and_a_time_left(display, clock, monkeypatch):
@@ -368,7 +385,7 @@ def test_the_program_in_a_pipe(table, quiet):
     assert bool(said) != quiet
     pattern = r"schirn: \[\d.*\] cleaning .*photos.csv: round \d of 9, "
     assert all(re.match(pattern, line) for line in said)
-    assert any(re.search(r"\d%, at most \d+ s left$", line) for line in said) != quiet
+    assert any(re.search(r"\d%, at most \d+ s left in this step$", line) for line in said) != quiet
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")

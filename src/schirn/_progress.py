@@ -6,7 +6,8 @@ with `shown`. It draws a bar with Rich if that is installed and stderr is a term
 prints a line every few seconds, less often the longer the work takes.
 
 The share and the time left are those of the outermost counted loop, including the passes of loops
-inside it.
+inside it. Work that consists of several such loops begins again with each, so that the line says
+"in this step", unless the work counts by itself.
 """
 
 import logging
@@ -238,7 +239,8 @@ class Display:
             parts.append(f"{int(100 * share)}%")
         if seconds is not None:
             about = "at most" if levels[0].may_stop else "about"
-            parts.append(f"{about} {duration(max(seconds, 1.0))} left")
+            where = " in this step" if levels[0].left is None else ""
+            parts.append(f"{about} {duration(max(seconds, 1.0))} left{where}")
         elif levels or doing:
             parts.append("time left unknown")
         if levels and doing:

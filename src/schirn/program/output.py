@@ -27,7 +27,7 @@ def running(args: argparse.Namespace) -> Iterator[None]:
     logger = logging.getLogger("schirn")
     handler = logging.StreamHandler()
     level = logger.level
-    handler.setFormatter(_JsonLines())
+    handler.setFormatter(JsonLines())
     if args.log_json:
         logger.addHandler(handler)
         logger.setLevel(logging.ERROR if args.quiet else logging.INFO)
@@ -39,13 +39,26 @@ def running(args: argparse.Namespace) -> Iterator[None]:
         logger.setLevel(level)
 
 
-class _JsonLines(logging.Formatter):
+class JsonLines(logging.Formatter):
     """One JSON object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record.
+
+        Parameters
+        ----------
+        record : LogRecord
+
+        Returns
+        -------
+        str
+        """
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {"time": when, "level": record.levelname.lower(), "logger": record.name}
-        return json.dumps({**line, "message": record.getMessage()}, ensure_ascii=False)
+        line["message"] = record.getMessage()
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
 
 
 def _has(option: str) -> bool:

@@ -187,8 +187,18 @@ def test_requests_are_counted(client):
     assert 'schirn_requests_total{path="/predict",status="415"} 1' in lines
     assert 'schirn_requests_total{path="other",status="404"} 1' in lines
     assert "schirn_rows_total 3" in lines
-    assert "schirn_request_seconds_count 3" in lines
+    assert 'schirn_request_seconds_count{path="/predict"} 2' in lines
+    assert 'schirn_request_seconds_bucket{path="other",le="+Inf"} 1' in lines
+    assert 'schirn_reloads_total{result="failed"} 0' in lines
     assert "schirn_requests_in_flight 1" in lines
+
+
+def test_the_model_is_named_with_its_times(tagger):
+    about = {"sha256": "5d41", "trained": "2026-11-17T02:11:53.120Z", "loaded": "soon"}
+    lines = TestClient(create_app(tagger, about=about)).get("/metrics").text.splitlines()
+    assert 'schirn_model_info{sha256="5d41"} 1' in lines
+    assert "schirn_model_trained_timestamp_seconds 1794881513" in lines
+    assert not any("loaded_timestamp" in line for line in lines)
 
 
 def test_the_description_names_the_requests(client):

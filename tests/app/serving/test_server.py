@@ -145,6 +145,74 @@ def test_all_workers_are_counted(start):
     assert "schirn_requests_in_flight 1" in lines
 
 
+def get(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path)
+    content = connection.getresponse().read().decode()
+    connection.close()
+    return content
+
+
+@pytest.mark.parametrize("begin", ["a reload", "a worker that died"])
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_does_not_wait_for_workers_that_load(start, tmp_path, begin, stop):
+    """They would wait for a reader of the log for ever, and uvicorn for two minutes."""
+    log = tmp_path / "access.jsonl"
+    port, process = start("--workers", "2", "--access-log", str(log))
+    assert ask(port) == (200, ["pan"])
+    log.unlink()
+    os.mkfifo(log)
+    if begin == "a reload":
+        process.send_signal(signal.SIGHUP)
+    else:
+        kill_worker(process)
+    time.sleep(3)
+    process.send_signal(stop)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert err.endswith("schirn: stopped; all requests were answered\n")
+
+
+def test_a_failed_reload_is_told_counted_and_shown(start, model):
+    port, process = start("--workers", "2", "--log-json")
+    assert json.loads(get(port, "/health"))["failed_reload"] is None
+    before = json.loads(get(port, "/health"))["model"]["sha256"]
+    good = model.read_bytes()
+    model.write_bytes(good[:100])
+    process.send_signal(signal.SIGHUP)
+    line = json.loads(process.stderr.readline())
+    assert "the old one stays: " in line["message"]
+    assert "truncated" in line["message"]
+    assert (line["level"], line["logger"]) == ("error", "schirn.program")
+    health = json.loads(get(port, "/health"))
+    assert (health["status"], health["model"]["sha256"]) == ("ok", before)
+    assert health["failed_reload"] >= health["model"]["loaded"]
+    assert 'schirn_reloads_total{result="failed"} 1' in get(port, "/metrics")
+    save_tagger(model, ("wok", "seat"))
+    process.send_signal(signal.SIGHUP)
+    assert "by all workers" in json.loads(process.stderr.readline())["message"]
+    health = json.loads(get(port, "/health"))
+    assert health["failed_reload"] is None
+    lines = get(port, "/metrics").splitlines()
+    assert 'schirn_reloads_total{result="ok"} 1' in lines
+    assert f'schirn_model_info{{sha256="{health["model"]["sha256"]}"}} 1' in lines
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert [json.loads(line)["level"] for line in err.splitlines()] == ["info"]
+
+
+def test_a_worker_that_cannot_start_again_says_why_as_json(start, model):
+    _, process = start("--log-json")
+    model.write_bytes(b"no model")
+    kill_worker(process)
+    lines = [json.loads(process.stderr.readline())["message"] for _ in range(2)]
+    assert lines[0] == "a worker of the server died (code -9); it is started again"
+    assert lines[1].startswith(f"a worker of the server did not start: {model}: not a model file")
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert all(json.loads(line) for line in err.splitlines())
+
+
 def test_a_worker_that_dies_is_replaced(start):
     port, process = start("--workers", "1")
     kill_worker(process)

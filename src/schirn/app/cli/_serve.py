@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in names}
     options["vocabulary"] = args.vocabulary
     options["add_implied"] = args.implied == "add"
-    # An empty token does not mean no token: it is a mistake, such as an unset variable.
+    options["log_json"] = args.log_json
+    # An empty token is a mistake, such as a variable that nobody has set; it does not mean none.
     token = os.environ.get("SCHIRN_TOKEN") if args.token is None else args.token
     if token is None and not is_local_host(args.host):
         note(

@@ -38,6 +38,7 @@ def serve(
     add_implied: bool = True,
     ready: Callable[[str], None] | None = None,
     tell: Callable[..., None] | None = None,
+    log_json: bool = False,
 ) -> None:
     """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
 
@@ -73,8 +74,10 @@ def serve(
     ready : callable, optional
         Called with the address as soon as requests are answered.
     tell : callable, optional
-        Called with a sentence when a worker has died or the model was reloaded, and with
-        ``error=True`` for errors.
+        Called with a sentence when a worker has died or the model was loaded again, and with
+        ``error=True`` unless all went well.
+    log_json : bool, default=False
+        Whether the errors of the workers are written to stderr as lines of JSON.
     """
     from schirn.app.serving._access import AccessLog
     from schirn.app.serving._connections import listen
@@ -98,4 +101,11 @@ def serve(
             AccessLog(app.access_log).close()
         with listen(host, port) as listener:
             address = f"http://{host}:{listener.getsockname()[1]}"
-            Workers(app, workers, listener, ready=lambda: ready and ready(address), tell=tell).run()
+            Workers(
+                app,
+                workers,
+                listener,
+                ready=lambda: ready and ready(address),
+                tell=tell,
+                log_json=log_json,
+            ).run()

@@ -14,11 +14,12 @@ from typing import Any, cast
 from starlette.types import ASGIApp
 from uvicorn import Config
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
-from schirn._files import file_hash, reason_of
+from schirn._files import file_hash, reason_of, utc_now
 from schirn.app.serving._access import AccessLog
 from schirn.app.serving._connections import OPTIONS, PatientProtocol
-from schirn.app.serving._metrics import Metrics
+from schirn.app.serving._metrics import Metrics, Reloads
 from schirn.app.serving.app import Limits, create_app
 from schirn.app.workflow import read_vocabulary, vocabulary_in_training
 from schirn.exceptions import InputError
@@ -27,6 +28,18 @@ from schirn.persist import load, read_notes
 
 # Long enough to import the libraries and read the model on a busy machine.
 _START_SECONDS = 120
+# How often a wait looks for a signal to stop.
+_LOOK_SECONDS = 0.5
+_STOPS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)}
+# Where a worker that cannot start says why, beside the counters.
+_REASON = "reason"
+_JSON_LOG: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "schirn.program.output.JsonLines"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,7 @@ class Application:
             "sha256": file_hash(self.model),
             "trained": origin.get("time"),
             "by": origin.get("schirn"),
+            "loaded": utc_now(),
         }
         # `create_app` rejects any other model.
         model = cast(TagPipeline, load(self.model))
@@ -77,11 +91,17 @@ class Application:
     def __call__(self) -> ASGIApp:
         """Return the application of a worker."""
         threading.Thread(target=_stop_with, args=(os.getppid(),), daemon=True).start()
+        # Without requests to finish, a signal ends this process at once.
+        finish = signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             access_log = None if self.access_log is None else AccessLog(self.access_log)
-            return self.load(Metrics(self.counters), access_log)
+            app = self.load(Metrics(self.counters), access_log)
+        # The supervisor says it.
         except Exception as error:
-            sys.exit(f"schirn: a worker of the server did not start: {reason_of(error)}")
+            Path(self.counters, _REASON).write_text(reason_of(error), "utf-8")
+            sys.exit(1)
+        signal.signal(signal.SIGTERM, finish)
+        return app
 
 
 class Workers(Multiprocess):
@@ -94,7 +114,9 @@ class Workers(Multiprocess):
         listener: socket.socket,
         ready: Callable[[], Any],
         tell: Callable[..., None] | None,
+        log_json: bool = False,
     ) -> None:
+        log: dict[str, Any] = {"log_config": _JSON_LOG} if log_json else {}
         config = Config(
             app,
             factory=True,
@@ -104,6 +126,7 @@ class Workers(Multiprocess):
             timeout_graceful_shutdown=int(app.limits.seconds) + 1,
             timeout_worker_healthcheck=_START_SECONDS,
             **OPTIONS,
+            **log,
         )
         super().__init__(config, [listener])
         # A shell sends these signals to all processes of a job; workers inherit the block.
@@ -112,15 +135,17 @@ class Workers(Multiprocess):
         self._app = app
         self._ready = ready
         self._tell = tell or (lambda *_, **__: None)
+        self._reloads = Reloads()
 
     def init_processes(self) -> None:
         """Start the workers, and wait until all of them are ready."""
         super().init_processes()
-        if all(process.wait_until_ready(_START_SECONDS) for process in self.processes):
+        stuck = next((worker for worker in self.processes if not self._starts(worker)), None)
+        if stuck is None:
             self._ready()
-        elif not self.signal_queue:
+        elif not self._is_stopping():
             self.terminate_all()
-            raise InputError("a worker of the server did not start; see what it has printed")
+            raise InputError(f"a worker of the server did not start: {self._reason(stuck)}")
 
     def handle_signals(self) -> None:
         """Handle the signals that have arrived."""
@@ -138,21 +163,76 @@ class Workers(Multiprocess):
             self._tell(
                 f"a worker of the server died (code {code}); it is started again", error=True
             )
+        for worker in set(self.processes) - set(workers):
+            if not (self._starts(worker) or self._is_stopping()):
+                reason = self._reason(worker)
+                self._tell(f"a worker of the server did not start: {reason}", error=True)
 
     def restart_all(self) -> None:
-        """Replace all workers; if the model cannot be loaded, the old workers stay."""
-        try:
-            self._app.load()
-        # Whatever the error in the new file, the old model keeps answering.
-        except Exception as error:
-            reason = reason_of(error)
-            self._tell(f"the model was not loaded again; the old one stays: {reason}", error=True)
-            return
-        workers = set(self.processes)
-        super().restart_all()
-        # uvicorn's log says why a worker did not start.
-        if workers.isdisjoint(self.processes):
+        """Replace every worker; a model that cannot be loaded leaves the old ones.
+
+        A signal to stop ends this at once, and the loop of uvicorn then stops all workers.
+        """
+        for k, old in enumerate(self.processes):
+            new = Process(self.config, self.sockets)
+            new.start()
+            if not self._starts(new):
+                reason = self._reason(new)
+                new.kill()
+                new.join()
+                if not self._is_stopping():
+                    self._end_reload(k, reason)
+                return
+            self.processes[k] = new
+            old.terminate()
+            while old.process.is_alive():
+                if self._is_stopping():
+                    # Its requests are in flight, too.
+                    self.processes.append(old)
+                    return
+                old.process.join(_LOOK_SECONDS)
+        self._end_reload(len(self.processes))
+
+    def _end_reload(self, n_loaded: int, reason: str = "") -> None:
+        """Count and tell how many workers have loaded the model again, and why others have not."""
+        n_workers = len(self.processes)
+        self._reloads = self._reloads.after(n_loaded == n_workers)
+        self._reloads.write(self._app.counters)
+        if n_loaded == n_workers:
             self._tell("the model was loaded again by all workers")
+        elif n_loaded == 0:
+            self._tell(f"the model was not loaded again; the old one stays: {reason}", error=True)
+        else:
+            part = f"{n_loaded} of {n_workers}"
+            self._tell(f"the model was loaded again by {part} workers only: {reason}", error=True)
+
+    def _starts(self, worker: Process) -> bool:
+        """Wait until a worker answers; False if it dies, takes too long, or the server stops."""
+        deadline = time.monotonic() + _START_SECONDS
+        while worker.process.is_alive() and time.monotonic() < deadline:
+            if self._is_stopping():
+                return False
+            if worker.wait_until_ready(_LOOK_SECONDS):
+                return True
+        return False
+
+    def _is_stopping(self) -> bool:
+        """Whether a signal to stop has arrived, which the loop of uvicorn takes next."""
+        arrived = set(self.signal_queue)
+        if os.name == "posix":
+            arrived |= signal.sigpending()
+        return self.should_exit.is_set() or not arrived.isdisjoint(_STOPS)
+
+    def _reason(self, worker: Process) -> str:
+        """Why a worker has not started."""
+        if worker.process.is_alive():
+            return f"no answer within {_START_SECONDS} seconds"
+        file = self._app.counters / _REASON
+        if not file.exists():
+            return f"it died (code {worker.exitcode})"
+        reason = file.read_text("utf-8")
+        file.unlink()
+        return reason
 
 
 def _stop_with(parent: int) -> None:

@@ -323,13 +323,14 @@ class _Api:
             "method": type(self.model.method_).__name__,
             "labels": len(self.model.label_names_),
             "model": self.about,
+            "failed_reload": self.counters.reloads().failed,
         }
         return JSONResponse(facts, 503 if is_stuck else 200)
 
     def metrics(self, request: Request) -> Response:
         """Send the counters."""
         return PlainTextResponse(
-            self.counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
+            self.counters.text(self.about), media_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
     def openapi(self, request: Request) -> Response:
