@@ -316,8 +316,9 @@ class ChangeList:
                 reasons.append(str(place))
             elif not _is_cell(cells[place], old[row]):
                 flags.append(_is_cell(cells[place], new[row]))
+                name = self._name(row) if self.id_column else f"row {place + 1}"
                 reasons.append(
-                    f"row {place + 1} holds {brief(cells[place])}, but the list of changes expects "
+                    f"{name} holds {brief(cells[place])}, but the list of changes expects "
                     f"{brief(old[row])}"
                 )
             else:
@@ -339,7 +340,7 @@ class ChangeList:
         by_key = bool(self.id_column) or any(key in places for key in self.keys.values())
         for row in self.cells:
             key = self.keys.get(row, "") if keys is not None and by_key else ""
-            name = f"the row {brief(key)}" if self.id_column else f"row {row + 1}"
+            name = self._name(row)
             at = places.get(key, [])
             if not key:
                 yield row, row if row < n_rows else _no_row(row, n_rows)
@@ -352,6 +353,10 @@ class ChangeList:
                 what = f"is in the table {len(at)} times" if at else "is not in the table any more"
                 yield row, InputError(f"{name} {what}")
 
+    def _name(self, row: int) -> str:
+        """Return what a message calls a row of the list."""
+        return f"the row {brief(self.keys.get(row, ''))}" if self.id_column else f"row {row + 1}"
+
     def _after(self, tags: TagCells) -> dict[int, Any]:
         """Return the changed cells."""
         changed = {}
@@ -359,7 +364,7 @@ class ChangeList:
             try:
                 changed[row] = self._changed(tags, self.cells[row], list(lines))
             except InputError as error:
-                raise InputError(f"row {row + 1}: {error}") from None
+                raise InputError(f"{self._name(row)}: {error}") from None
         return changed
 
     def _changed(self, tags: TagCells, cell: Any, lines: list[Change]) -> Any:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from app.cli.clean_helpers import make_items, read_csv, refused
@@ -338,6 +339,43 @@ def test_another_model_may_learn_from_other_columns(place, capsys):
     assert update("--json") == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["changed_rows"], report["judged_rows"], report["doubts"]) == (0, 200, [])
+
+
+def test_rows_that_are_as_in_training_are_not_new(place, capsys):
+    nights = [
+        {"numbers": range(200), "changed": range(60)},
+        {"numbers": range(60, 200), "extra": range(60, 120)},
+        {"numbers": range(200)},
+    ]
+    advised = []
+    for night in nights:
+        write("items.csv", **night)
+        assert update("--json") == 0
+        advice = json.loads(capsys.readouterr().out)["advice"]
+        advised.append([reason for reason in advice if "of the rows" in reason])
+    words = "of the rows are new or have changed since training"
+    assert advised == [[f"30% {words}"], [f"43% {words}"], []]
+    assert not TagState.read("m.state.npz").is_fresh.any()
+
+
+def test_without_a_state_nothing_is_known_about_training(place, capsys):
+    (place / "m.state.npz").unlink()
+    for _ in range(2):
+        capsys.readouterr()
+        assert update("--json") == 0
+        assert json.loads(capsys.readouterr().out)["advice"] == []
+
+
+def test_a_state_without_the_rows_of_training_is_read(place):
+    write("items.csv", range(200), changed=range(60))
+    assert update() == 0
+    state = TagState.read("m.state.npz")
+    none = state.training_rows[:0]
+    replace(state, training_rows=none, training_tags=none).write("old.npz")
+    old = TagState.read("old.npz")
+    assert len(old.training_rows) == 140
+    assert set(old.training_rows) < set(state.training_rows)
+    assert set(old.training_tags) < set(state.training_tags)
 
 
 def test_without_answers_nothing_is_removed(place, capsys):

@@ -135,10 +135,29 @@ def test_changes_go_in_and_out_again(address, tmp_path):
 def test_a_row_with_other_tags_stops_everything(address):
     changes = changes_for(address, EDITS)
     write_back(address, "items.tags", changes, commit=True)
+    run(address, "UPDATE items SET tags = 'chair' WHERE id = 2")
     again = tags_in(address)
-    with pytest.raises(InputError, match="expects"):
-        write_back(address, "items.tags", changes, commit=True)
+    for undo in (False, True):
+        words = "the row '2' holds 'chair', but the list of changes expects"
+        with pytest.raises(InputError, match=words):
+            write_back(address, "items.tags", changes, undo=undo, commit=True)
     assert tags_in(address) == again
+
+
+def test_a_second_run_has_nothing_to_do(address, tmp_path, capsys):
+    changes = changes_for(address, EDITS)
+    changes.write(tmp_path / "c.csv")
+    words = [str(tmp_path / "c.csv"), address, "--write-back", "items.tags", "--commit"]
+    for command, said in (("apply", "already applied"), ("undo", "already undone")):
+        assert main([command, *words]) == 0
+        after = tags_in(address)
+        assert "already" not in capsys.readouterr().out
+        assert main([command, *words]) == 0
+        assert said in capsys.readouterr().out
+        assert main([command, *words, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert (document["rows_changed"], document["already_done"]) == (0, True)
+        assert tags_in(address) == after
 
 
 @pytest.mark.parametrize(
@@ -160,7 +179,12 @@ def test_a_row_that_is_gone_or_not_unique_stops_everything(address, statement, m
 
 @pytest.mark.parametrize(
     ("target", "message"),
-    [("tags", "must name a table"), ("items.", "must name a table"), ("nothing.tags", "nothing")],
+    [
+        ("tags", "must name a table"),
+        ("items.", "must name a table"),
+        ("nothing.tags", "nothing"),
+        ("items.nope", "column.*nope"),
+    ],
 )
 def test_bad_targets(address, target, message):
     with pytest.raises((InputError, DataError), match=message):
@@ -264,7 +288,7 @@ def test_options_of_databases_and_files_are_told_apart(address, tmp_path, capsys
     assert main(["apply", listed, address]) == 2
     assert "--write-back" in capsys.readouterr().err
     assert main(["apply", listed, str(tmp_path / "t.csv"), "--write-back", "items.tags"]) == 2
-    assert "only a database" in capsys.readouterr().err
+    assert "need a database" in capsys.readouterr().err
     assert main(["review", address]) == 2
     assert "a review needs a file" in capsys.readouterr().err
 

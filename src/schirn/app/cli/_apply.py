@@ -23,9 +23,9 @@ CONFLICTS = 3
 # `schirn undo` has the same options.
 OPTIONS = f"""
 changes CHANGES  list of changes, .csv
-data TABLE  table; it is never changed
+data TABLE  table; a file is never changed, and a database only with --commit
 -o, --output FILE  write the copy, in the format given by its suffix
---partial  skip rows that differ from the list instead of stopping, with exit code 3
+--partial  skip rows of a file that differ from the list instead of stopping, with exit code 3
 --write-back COLUMN  table and column of tags in a database, such as items.tags; TABLE is then
     duckdb:FILE, sqlite:FILE or postgresql://HOST/NAME, and the changes are checked in a transaction
     that is rolled back
@@ -107,17 +107,21 @@ def _change_database(args: argparse.Namespace, forward: bool) -> int:
     if args.json:
         document = {"list": args.changes, "data": args.data, "n_changes": len(changes)}
         document |= {"rows_changed": written.n_rows, "committed": written.is_committed}
+        document["already_done"] = written.is_done
         print_json(document)
         return 0
     verb = "applied" if forward else "undone"
+    did = f"already {verb}" if written.is_done else verb if written.is_committed else "checked"
     facts(
         {
             "database": args.data,
-            verb if written.is_committed else "checked": number(len(changes), "change"),
+            did: number(len(changes), "change"),
             "rows changed": f"{written.n_rows:,}",
         }
     )
-    if not written.is_committed:
+    if written.is_done:
+        note("all rows of the list already hold these tags; there is nothing to write")
+    elif not written.is_committed:
         note("all changed rows are as expected; nothing is written without --commit")
     return 0
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,10 +137,13 @@ class WrittenBack:
         Number of rows whose tags are replaced.
     is_committed : bool
         False after a dry run, which ends with a rollback.
+    is_done : bool
+        Whether all rows already held the tags that were to be written, as after a first run.
     """
 
     n_rows: int
     is_committed: bool
+    is_done: bool = False
 
 
 def write_back(
@@ -153,9 +156,10 @@ def write_back(
 ) -> WrittenBack:
     """Replace changed tags in a database, in one transaction.
 
-    Each row is found by its id, and changed only if its tags match the list. The written tags are
-    read back and compared before the transaction is committed. After any error, or if the process
-    dies, the database is unchanged.
+    Each row is found by its id and changed only if its tags are those that the list expects. What
+    was written is read back and compared before the transaction is committed; after any error, and
+    if the process dies, the database is as it was. Nothing is written if all rows already hold the
+    new tags.
 
     Parameters
     ----------
@@ -193,7 +197,7 @@ def write_back(
     >>> table = open_table(address, query="SELECT id, tags FROM items")
     >>> renamed = ChangeList.from_cells(table.column("tags"), [Change(0, "rename", "dgo", "dog")])
     >>> write_back(address, "items.tags", keyed_changes(renamed, table, "id"), commit=True)
-    WrittenBack(n_rows=1, is_committed=True)
+    WrittenBack(n_rows=1, is_committed=True, is_done=False)
     >>> open_table(address, query="SELECT tags FROM items").column("tags")
     ['beach;dog']
     >>> folder.cleanup()
@@ -213,7 +217,7 @@ def write_back(
     with database.connected(read_only=False) as connection:
         connection.execute(database.begin)
         try:
-            n_rows = _exchange(database, connection, names, changes, undo)
+            n_rows, is_done = _exchange(database, connection, names, changes, undo)
             connection.execute("COMMIT" if commit else "ROLLBACK")
         except BaseException as error:
             # A failed commit may have ended the transaction.
@@ -222,7 +226,7 @@ def write_back(
             if isinstance(error, database.errors()):
                 raise DataError(f"{address}: {reason_of(error)}") from None
             raise
-    return WrittenBack(n_rows, commit)
+    return WrittenBack(n_rows, commit, is_done)
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,11 @@ class _Names:
     id: str
 
     @property
+    def full_tags(self) -> str:
+        """The tags with the name of the table; without, SQLite reads an unknown name as a text."""
+        return f"{self.table}.{self.tags}"
+
+    @property
     def key(self) -> str:
         """The id as text."""
         return f"CAST({self.table}.{self.id} AS TEXT)"
@@ -241,24 +250,34 @@ class _Names:
 
 def _exchange(
     database: _Database, connection: Any, names: _Names, changes: ChangeList, undo: bool
-) -> int:
-    """Replace the tags of all rows of a list, and check the result; return their number."""
+) -> tuple[int, bool]:
+    """Replace the tags of all rows of a list, and check what was written.
+
+    Returns the number of rows, and whether they all had the new tags before.
+    """
     if not changes.cells:
-        # An empty list names no column of ids, but the table and its tags must still exist.
-        connection.execute(f"SELECT {names.table}.{names.tags} FROM {names.table} WHERE 1 = 0")
-        return 0
+        # An empty list names no column of ids; the table and its tags must exist all the same.
+        connection.execute(f"SELECT {names.full_tags} FROM {names.table} WHERE 1 = 0")
+        return 0, False
     keys = {changes.keys[row]: None for row in changes.cells}
     # Created from an empty query, so that ids and tags get the types of the table's columns.
     connection.execute(
         f"CREATE TEMPORARY TABLE {_SENT} AS SELECT {names.key} AS {_SENT_ID}, "
-        f"{names.tags} AS {_SENT_TAGS} FROM {names.table} WHERE 1 = 0"
+        f"{names.full_tags} AS {_SENT_TAGS} FROM {names.table} WHERE 1 = 0"
     )
     database.send(connection, keys)
     old_cells = _cells_of(connection, names)
     cells = list(old_cells.values())
-    # Raises InputError if an id is missing, or the tags of a row differ from the list.
-    exchange = changes.undo if undo else changes.apply
-    new_cells = exchange(cells, keys=list(old_cells))
+    exchange, reverse = changes.apply, changes.undo
+    if undo:
+        exchange, reverse = reverse, exchange
+    try:
+        new_cells = exchange(cells, keys=list(old_cells))
+    except InputError:
+        # An id is missing, or a row has other tags than the list expects.
+        if not _fits(reverse, cells, list(old_cells)):
+            raise
+        return 0, True
     new = {
         key: cell for key, old, cell in zip(old_cells, cells, new_cells, strict=True) if cell != old
     }
@@ -274,14 +293,23 @@ def _exchange(
     if different:
         raise DataError(f"the row {brief(different[0])} would be read back with other tags")
     connection.execute(f"DROP TABLE {_SENT}")
-    return len(new)
+    return len(new), False
+
+
+def _fits(exchange: Callable[..., list[Any]], cells: list[Any], keys: list[str]) -> bool:
+    """Return whether all rows of a list have the tags that it expects."""
+    try:
+        exchange(cells, keys=keys)
+    except InputError:
+        return False
+    return True
 
 
 def _cells_of(connection: Any, names: _Names) -> dict[str, Any]:
     """Return the tags of the rows with the sent ids; raise InputError if an id is not unique."""
     cells: dict[str, Any] = {}
     rows = connection.execute(
-        f"SELECT {names.key}, {names.tags} FROM {names.table} "
+        f"SELECT {names.key}, {names.full_tags} FROM {names.table} "
         f"WHERE {names.key} IN (SELECT {_SENT_ID} FROM {_SENT})"
     )
     for batch in _batches(rows):

@@ -9,11 +9,12 @@ answers have allowed no removals, there are no verdicts to keep. After retrainin
 either: the new model judges all rows, and the changes are listed.
 """
 
+import hashlib
 import json
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -64,6 +65,8 @@ ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02}
 _DOUBTFUL = {"gone": 0.2, "changed": 0.5, "lost": 0.2}
 # Cells may come and go in a column that is filled in fewer rows.
 _MOSTLY_FILLED = 0.5
+# Odd, so that no two ids of rows coincide after a multiplication of their checksums.
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ class TagState:
     ids, hashes : list of str
         Name of each row, and hash of its content.
     is_fresh : (n,) bool array
-        Rows that are new or have changed since training.
+        Rows that are new or have changed since training, or since the first update if nothing is
+        known about training.
     names : list of str
         Names of the tags.
     row, column : (m,) int arrays
@@ -139,7 +143,8 @@ class TagState:
     probability : (m,) float array
         Probability that the tag is right; NaN for tags that the model does not know.
     removed : (m,) bool array
-        True for removed tags.
+    training_rows, training_tags : uint64 arrays
+        Checksums of the rows of the training table with their content, and of their tags.
     has_limit : bool
         True if the answers have allowed removing tags without an answer.
     is_retrained : bool
@@ -165,6 +170,8 @@ class TagState:
     column: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     probability: Array = field(default_factory=lambda: np.zeros(0))
     removed: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    training_rows: Array = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+    training_tags: Array = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     has_limit: bool = False
     is_retrained: bool = False
     tag_counts: dict[str, int] = field(default_factory=dict)
@@ -209,11 +216,23 @@ class TagState:
                 raise ValueError
             head["profile"] = FeatureProfile(**head["profile"])
             head["summary"] = head["summary"] and RunSummary(**head["summary"])
-            return cls(**head, **values)
+            return cls(**head, **values)._with_training()
         except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
             raise DataError(
                 f"{path}: not the state of an update, or damaged; delete it to judge all rows again"
             ) from None
+
+    def _with_training(self) -> "TagState":
+        """Return the state with what is known about the training table, which older files lack."""
+        if len(self.training_rows) or not self.ids:
+            return self
+        marks = _marks(self.ids, self.hashes, self.names, self.row, self.column)
+        is_of_training = ~self.is_fresh
+        return replace(
+            self,
+            training_rows=marks.rows[is_of_training],
+            training_tags=marks.tags[is_of_training[self.row]],
+        )
 
     def find(self, rows: RowContent, cells: Tags) -> "_Match":
         """Find the rows and tags of a table in this state.
@@ -248,6 +267,32 @@ class TagState:
         is_there = np.r_[keys, -1][place] == targets
         place = np.where(is_there & (number[cells.row] >= 0), place, -1)
         return _Match(number, is_same, place, is_same[cells.row] & (place >= 0))
+
+
+class _Marks(NamedTuple):
+    """Checksums of the rows of a table with their content, and of their tags.
+
+    Attributes
+    ----------
+    rows, tags : uint64 arrays
+    """
+
+    rows: Array
+    tags: Array
+
+
+def _marks(
+    ids: Sequence[str], hashes: Sequence[str], names: Sequence[str], row: Array, column: Array
+) -> _Marks:
+    """Return checksums by which rows and tags are recognised later."""
+    numbers = _checksums(ids) * _FACTOR
+    return _Marks(numbers + _checksums(hashes), numbers[row] + _checksums(names)[column])
+
+
+def _checksums(texts: Iterable[str]) -> Array:
+    encoded = (text.encode("utf-8", "replace") for text in texts)
+    digests = (hashlib.blake2b(content, digest_size=8).digest() for content in encoded)
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
 class _Match(NamedTuple):
@@ -334,6 +379,7 @@ def state_after_training(
     last = last or TagState()
     cells = _number_tags(tags, model.label_names_)
     match = last.find(rows, cells)
+    marks = _marks(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
     return replace(
         last,
         model=model_hash,
@@ -347,6 +393,8 @@ def state_after_training(
         column=cells.column,
         probability=_of_cells(np.asarray(p), cells.row, cells.column),
         removed=match.is_same[cells.row] & np.r_[last.removed, False][match.place],
+        training_rows=marks.rows,
+        training_tags=marks.tags,
         tag_counts=_count(cells),
         profile=FeatureProfile.of(X) if location(X) == "memory" else FeatureProfile(),
         filled_shares=rows.filled_shares,
@@ -422,8 +470,7 @@ class Update:
         if summary.changed_share > _DOUBTFUL["changed"]:
             return []
         shares = {
-            # If all rows are new, there is no earlier state to compare with.
-            "rows": float(self.state.is_fresh.mean()) * (len(self.new) < self.ranking.n_rows),
+            "rows": float(self.state.is_fresh.mean()),
             "tags": self.tag_drift,
             "features": self.feature_drift or 0.0,
             "unseen_tags": sum(self.unseen.values()) / max(1, len(self.ranking.row)),
@@ -479,8 +526,9 @@ def update_tags(
     is_same_model = last.model in ("", model_hash)
     if not is_same_model:
         # What is known about training is about that of another model.
-        fresh = np.zeros(len(last.ids), dtype=bool)
-        last = replace(last, trained="", tag_counts={}, profile=FeatureProfile(), is_fresh=fresh)
+        none = np.zeros(0, dtype=np.uint64)
+        last = replace(last, trained="", tag_counts={}, profile=FeatureProfile())
+        last = replace(last, training_rows=none, training_tags=none)
     judgement = _judge_update(model, columns, cells, last, match, is_same_model)
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
@@ -504,11 +552,18 @@ def update_tags(
         lost_share=losses.lost,
         **_most_emptied(shares),
     )
+    marks = _marks(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
+    training = _Marks(last.training_rows, last.training_tags)
+    if not len(training.rows):
+        # Nothing is known about training: the first table stands for that of training.
+        training = marks
     state = _next_state(
         last,
         rows,
         cells,
-        is_fresh=judgement.is_fresh | np.r_[last.is_fresh, False][match.number],
+        is_fresh=_is_fresh(marks, training, cells),
+        training_rows=training.rows,
+        training_tags=training.tags,
         model=model_hash,
         time=time,
         trained=last.trained or time,
@@ -531,6 +586,13 @@ def update_tags(
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
+
+
+def _is_fresh(marks: _Marks, training: _Marks, cells: Tags) -> Array:
+    """Return which rows have another content than in training, or a tag that they had not."""
+    is_fresh = np.isin(marks.rows, training.rows, invert=True)
+    is_fresh[cells.row[np.isin(marks.tags, training.tags, invert=True)]] = True
+    return is_fresh
 
 
 def _summary(ranking: NoisyLabels, last: TagState, match: _Match, was_removed: Array) -> RunSummary:

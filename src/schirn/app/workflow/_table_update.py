@@ -227,8 +227,8 @@ class TableUpdate:
         notes = [f"all rows are new: there is no {self.state_path}"]
         if last is not None:
             notes = [
-                f"{self.state_path} was written for another model: all rows are judged again, "
-                f"and drift since training is not known; schirn fit --id writes a new state"
+                f"{self.state_path} was written for another model: all rows are judged again, and "
+                f"drift since training is not known; schirn fit --id writes the state of a model"
             ]
         if getattr(self.model.method_, "training_rows_", None) is None:
             notes.append(
