@@ -406,7 +406,7 @@ class _Result:
             "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row"
             if n_unjudged
             else "",
-            "ranking": f"{planted} suspicious 10% (by chance, 10% would be)" if is_tested else "",
+            "ranking": f"{planted} suspicious 10% ({_compared(caught or 0)})" if is_tested else "",
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
@@ -421,6 +421,14 @@ class _Result:
             "left without tags": number(n_bare, "row") if n_bare else "",
             "certificate": "" if certificate is None else certificate.progress,
         }
+
+
+def _compared(caught: float) -> str:
+    """Return what the share of planted tags among the most suspicious 10% says, in words."""
+    chance = "by chance, 10% would be"
+    if round(caught, 2) > 0.1:
+        return chance
+    return f"{chance}, so this ranking is no better than chance: learn from other columns"
 
 
 def _called_wrong(ranking: NoisyLabels) -> str:
@@ -470,7 +478,7 @@ def _print_findings(result: _Result) -> None:
     say("\nTable checks")
     facts({item.title: item.sentence for item in findings})
     for item in findings:
-        if item.kind == "separator":
+        if item.kind in ("separator", "placeholders"):
             say(item.advice)
 
 
