@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -111,6 +112,20 @@ def test_the_test_of_a_ranking_is_explained(table, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert re.search(r"tags put on random rows as a test: \d+% of them are among", printed)
     assert "the most suspicious 10% (by chance, 10% would be)" in printed
+
+
+def test_rows_with_a_repeated_id_are_numbered_everywhere(table, capsys):
+    lines = Path(table).read_text("utf-8").splitlines()
+    Path(table).write_text("\n".join([*lines, lines[1]]) + "\n", "utf-8")
+    assert clean(table, "--id", "id") == 0
+    printed, notes = capsys.readouterr()
+    assert "the id '0000' occurs more than once; rows are numbered from 1" in notes
+    assert re.search(r"^ *row +text +tag +why", printed, re.MULTILINE)
+    # The next commands leave the useless option out.
+    assert "--questions q1.csv" in printed
+    assert "--id" not in printed
+    assert clean(table, "--id", "id", "--json") == 0
+    assert "id" not in json.loads(capsys.readouterr().out)["suspects"][0]
 
 
 @pytest.mark.parametrize(("share", "is_chance"), [(0.07, True), (0.104, True), (0.2, False)])

@@ -439,12 +439,12 @@ def _called_wrong(ranking: NoisyLabels) -> str:
 
 def _row_name(cleaning: TableCleaning, row: int) -> str:
     """Return the id of a row, or its number from 1."""
-    return cleaning.ids[row] if cleaning.options.id else str(row + 1)
+    return cleaning.ids[row] if cleaning.id_column else str(row + 1)
 
 
 def _row_heading(cleaning: TableCleaning) -> str:
     """Return the heading of a column of row names."""
-    return cleaning.options.id or "row"
+    return cleaning.id_column or "row"
 
 
 def _numbered(cleaning: TableCleaning, tags: Any) -> Iterator[dict[str, Any]]:
@@ -452,7 +452,7 @@ def _numbered(cleaning: TableCleaning, tags: Any) -> Iterator[dict[str, Any]]:
     for record in tags.records():
         row = record["row"]
         numbered = {**record, "row": row + 1}
-        if cleaning.options.id:
+        if cleaning.id_column:
             numbered["id"] = cleaning.ids[row]
         yield numbered
 
@@ -567,7 +567,12 @@ def _print_next(result: _Result) -> None:
 
 def _same_command(cleaning: TableCleaning) -> str:
     """Return the command that reads and ranks the table in the same way."""
-    return shlex.join(["schirn", "clean", cleaning.path, *cleaning.options.words()])
+    return shlex.join(["schirn", "clean", cleaning.path, *_repeated(cleaning).words()])
+
+
+def _repeated(cleaning: TableCleaning) -> CleaningOptions:
+    """Return the options to repeat: without a column of ids that names no single row."""
+    return replace(cleaning.options, id=cleaning.id_column)
 
 
 def _vocabulary_command(cleaning: TableCleaning) -> str:
@@ -589,7 +594,7 @@ def _next_commands(cleaning: TableCleaning) -> list[str]:
     if only_clean or any(value is not None for value in orders):
         # A review ranks in its own way.
         return [questions]
-    words = options.words(without=("suggest",))
+    words = _repeated(cleaning).words(without=("suggest",))
     return [shlex.join(["schirn", "review", cleaning.path, *words]), questions]
 
 
