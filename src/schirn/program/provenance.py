@@ -10,7 +10,7 @@ from schirn._files import content_hash, utc_now
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "pyarrow", "dask")
 # Options that change no result.
-_IRRELEVANT = ("run", "debug", "quiet", "json", "log_json", "config", "threads")
+_IRRELEVANT = ("run", "debug", "quiet", "json", "log_json", "config", "threads", "typed")
 
 
 def provenance(args: argparse.Namespace) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from app.cli.clean_helpers import make_items, read_csv, refused, write_csv
 
 from schirn.app.cli import main
+from schirn.cleaning import NoisyLabels
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +112,33 @@ def test_the_test_of_a_ranking_is_explained(table, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert re.search(r"tags put on random rows as a test: \d+% of them are among", printed)
     assert "the most suspicious 10% (by chance, 10% would be)" in printed
+
+
+def test_rows_with_a_repeated_id_are_numbered_everywhere(table, capsys):
+    lines = Path(table).read_text("utf-8").splitlines()
+    Path(table).write_text("\n".join([*lines, lines[1]]) + "\n", "utf-8")
+    assert clean(table, "--id", "id") == 0
+    printed, notes = capsys.readouterr()
+    assert "the id '0000' occurs more than once; rows are numbered from 1" in notes
+    assert re.search(r"^ *row +text +tag +why", printed, re.MULTILINE)
+    # The next commands leave the useless option out.
+    assert "--questions q1.csv" in printed
+    assert "--id" not in printed
+    assert clean(table, "--id", "id", "--json") == 0
+    assert "id" not in json.loads(capsys.readouterr().out)["suspects"][0]
+
+
+@pytest.mark.parametrize(("share", "is_chance"), [(0.07, True), (0.104, True), (0.2, False)])
+def test_a_ranking_no_better_than_chance_is_called_so(
+    table, tmp_path, capsys, monkeypatch, share, is_chance
+):
+    # How well a ranking does on a table without any signal is left to chance.
+    monkeypatch.setattr(NoisyLabels, "planted_among_suspects", lambda ranking: share)
+    report = tmp_path / "r.html"
+    assert clean(table, "--report", report) == 0
+    words = "10% would be, so this ranking is no better than chance"
+    assert (words in " ".join(capsys.readouterr().out.split())) == is_chance
+    assert (words in report.read_text("utf-8")) == is_chance
 
 
 def test_the_whole_loop(table, items, tmp_path, capsys):

@@ -61,6 +61,22 @@ def test_a_cell_with_another_separator_comes_with_advice(tmp_path, capsys):
     assert "\nReplace ',' with ';' where it separates tags, and run again.\n" in out
 
 
+def test_a_placeholder_is_dropped_as_advised(tmp_path, capsys):
+    items = [(text, ["N/A"] if i % 8 == 0 else tags, set())
+             for i, (text, tags, _) in enumerate(make_items())]  # fmt: skip
+    source = write_csv(tmp_path / "items.csv", items)
+    assert clean(source) == 0
+    out = capsys.readouterr().out
+    assert "1 tag seems to mean that there is none: N/A (20 rows)" in out
+    lines = re.search(r"the lines '(.+)' and '(.+)' as --vocabulary", out)
+    vocabulary = tmp_path / "v.csv"
+    vocabulary.write_text("\n".join(lines.groups()) + "\n")
+    assert clean(source, "--vocabulary", vocabulary, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["vocabulary"]["changes"] == 20
+    assert "placeholders" not in {finding["kind"] for finding in document["findings"]}
+
+
 def test_a_tagger_merges_as_in_training(source, tmp_path, capsys):
     merges, model, verdicts = (str(tmp_path / name) for name in ("m.csv", "m.schirn", "v.csv"))
     Path(merges).write_text(MERGES)

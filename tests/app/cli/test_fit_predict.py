@@ -93,7 +93,8 @@ def test_a_warning_is_one_line(tmp_path, data, capsys):
     np.savez(tmp_path / "x.npz", X=data.X, C=candidates)
     assert main(["fit", str(tmp_path / "x.npz"), "-o", str(tmp_path / "m")]) == 0
     err = capsys.readouterr().err
-    assert err.startswith("schirn: note: 1 of 60 rows carry no candidate label")
+    words = "schirn: note: 1 of 60 rows carry no candidate label (the first is row 4)"
+    assert err.startswith(words)
     assert err.count("\n") == 1
 
 

@@ -503,7 +503,7 @@ def test_swaps_in_the_terminal(swapped, capsys, monkeypatch):
     assert sum(len(record["added"]) for record in final_tags(final)) == 2
 
 
-def test_mistakes_about_the_table(table, tmp_path, capsys):
+def test_mistakes_about_the_table(table, tmp_path, capsys, monkeypatch):
     path, _ = table
 
     def refused(*argv):
@@ -516,7 +516,14 @@ def test_mistakes_about_the_table(table, tmp_path, capsys):
     assert "has no rows" in refused(str(empty), "--text", "description")
     assert "has not been reviewed yet" in refused(path, "--export", str(tmp_path / "x.csv"))
     assert make_project(path, tmp_path / "p", "--text", "description") == 0
-    assert "with its own options" in refused(str(tmp_path / "p"), "--text", "description")
+    message = refused(str(tmp_path / "p"), "--text", "description", "--labels=tags")
+    assert "is a project with its own options; leave out --labels and --text" in message
+    assert "leave out --project" in refused(str(tmp_path / "p"), "--project", str(tmp_path))
+    # Those of a configuration are for tables.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schirn.toml").write_text('labels = "tags"\ntext = ["description"]\nid = "id"\n')
+    assert main(["review", "p", "--export", str(tmp_path / "x.csv")]) == 0
+    (tmp_path / "schirn.toml").unlink()
     # Where the images are may change.
     moved = ["review", str(tmp_path / "p"), "--image-root", str(tmp_path)]
     assert main([*moved, "--changes", str(tmp_path / "d.csv")]) == 0

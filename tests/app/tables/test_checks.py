@@ -41,6 +41,26 @@ def test_a_separator_that_most_tags_have_is_the_one_to_use():
     )
 
 
+def test_all_cells_with_another_separator_are_found():
+    rows = ["red,pan", "blue,cup", "red,cup", "blue,pan", "N/A", "N/A"]
+    # Parts that no other row has do not matter if most parts are tags.
+    rows += ["red; blue; mauve", "pan; cup", "red; pan; rare", "rarer; rarest"]
+    rows += ["red|pan|umber", "mugs/pans", "red/blue", "tcp/ip"]
+    found = look(rows, separator=",")["separator"]
+    assert found.rows == [6, 7, 8, 9, 10]
+    # A slash is often part of a name.
+    assert found.advice.startswith("Replace ';' or '|' with ','")
+
+
+def test_placeholders_in_several_rows():
+    rows = ["N/A", "N/A", "none", "None", "dog;TBD", "cat;TBD", "dog", "cat", "unknown"]
+    found = look(rows)["placeholders"]
+    assert (found.tags, found.rows) == (["N/A", "TBD"], [0, 1, 4, 5])
+    assert found.sentence == ("2 tags seem to mean that there is none, such as N/A (2 rows)")
+    assert "'drop,N/A,yes'" in found.advice
+    assert "placeholders" not in look(["na", "dog", "dog"])
+
+
 @pytest.mark.parametrize(
     "tags",
     [

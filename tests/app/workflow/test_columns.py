@@ -77,6 +77,36 @@ def test_an_error_names_the_parameter(make, row, roles, words, parameter):
     assert caught.value.parameter == parameter
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["a, b, c"] * 82 + ["a; b"] * 6 + ["c"] * 12,
+        ["a, b, c"] * 60 + ["a; b, c"] * 2 + ["c"] * 38,
+        ["a|b"] * 90 + ["a;b"] * 5 + ["a;b|c"] * 4 + ["c"],
+    ],
+)
+def test_another_separator_in_clearly_more_cells_is_named(make, cells):
+    rows = [{"tags": cell} for cell in cells]
+    with pytest.raises(InputError, match=r"give '[,|]' as the separator") as caught:
+        make(rows)
+    assert caught.value.parameter == "separator"
+    # Whoever names the separator knows it.
+    make(rows, separator=";")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["Washington, DC"] * 91 + ["Washington, DC;Rome"] * 9,
+        ["Doe, Jane"] * 80 + ["Doe, Jane;Roe, Jo"] * 6 + ["anonymous"] * 14,
+        ["a, b"] * 60 + ["a;b"] * 10 + ["c"] * 30,
+        ["a, b"] * 50 + ["c"] * 50,
+    ],
+)
+def test_commas_inside_of_names_are_no_separator(make, cells):
+    assert make([{"tags": cell} for cell in cells]).separator == ";"
+
+
 def merged(*names):
     return Vocabulary([VocabularyLine("merge", name, "dog", accept="yes") for name in names])
 

@@ -114,7 +114,9 @@ def _parse(words: list[str]) -> argparse.Namespace:
     command_name = None if options else next((word for word in words if word in names), "")
     parser = build_parser(commands(), command_name)
     try:
-        return parser.parse_args(with_configuration(parser, words, path, options))
+        # What was typed, for commands in which options of the configuration count less.
+        typed = argparse.Namespace(typed=tuple(words))
+        return parser.parse_args(with_configuration(parser, words, path, options), typed)
     except UsageError as error:
         if options:
             error.sentence += f"; options also come from {path}"

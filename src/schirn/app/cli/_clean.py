@@ -406,7 +406,7 @@ class _Result:
             "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row"
             if n_unjudged
             else "",
-            "ranking": f"{planted} suspicious 10% (by chance, 10% would be)" if is_tested else "",
+            "ranking": f"{planted} suspicious 10% ({_compared(caught or 0)})" if is_tested else "",
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
@@ -423,6 +423,14 @@ class _Result:
         }
 
 
+def _compared(caught: float) -> str:
+    """Return what the share of planted tags among the most suspicious 10% says, in words."""
+    chance = "by chance, 10% would be"
+    if round(caught, 2) > 0.1:
+        return chance
+    return f"{chance}, so this ranking is no better than chance: learn from other columns"
+
+
 def _called_wrong(ranking: NoisyLabels) -> str:
     """Return words about removed tags answered "wrong", which certificates leave out."""
     n_called_wrong = int((ranking.answer == 0).sum())
@@ -431,12 +439,12 @@ def _called_wrong(ranking: NoisyLabels) -> str:
 
 def _row_name(cleaning: TableCleaning, row: int) -> str:
     """Return the id of a row, or its number from 1."""
-    return cleaning.ids[row] if cleaning.options.id else str(row + 1)
+    return cleaning.ids[row] if cleaning.id_column else str(row + 1)
 
 
 def _row_heading(cleaning: TableCleaning) -> str:
     """Return the heading of a column of row names."""
-    return cleaning.options.id or "row"
+    return cleaning.id_column or "row"
 
 
 def _numbered(cleaning: TableCleaning, tags: Any) -> Iterator[dict[str, Any]]:
@@ -444,7 +452,7 @@ def _numbered(cleaning: TableCleaning, tags: Any) -> Iterator[dict[str, Any]]:
     for record in tags.records():
         row = record["row"]
         numbered = {**record, "row": row + 1}
-        if cleaning.options.id:
+        if cleaning.id_column:
             numbered["id"] = cleaning.ids[row]
         yield numbered
 
@@ -470,7 +478,7 @@ def _print_findings(result: _Result) -> None:
     say("\nTable checks")
     facts({item.title: item.sentence for item in findings})
     for item in findings:
-        if item.kind == "separator":
+        if item.kind in ("separator", "placeholders"):
             say(item.advice)
 
 
@@ -559,7 +567,12 @@ def _print_next(result: _Result) -> None:
 
 def _same_command(cleaning: TableCleaning) -> str:
     """Return the command that reads and ranks the table in the same way."""
-    return shlex.join(["schirn", "clean", cleaning.path, *cleaning.options.words()])
+    return shlex.join(["schirn", "clean", cleaning.path, *_repeated(cleaning).words()])
+
+
+def _repeated(cleaning: TableCleaning) -> CleaningOptions:
+    """Return the options to repeat: without a column of ids that names no single row."""
+    return replace(cleaning.options, id=cleaning.id_column)
 
 
 def _vocabulary_command(cleaning: TableCleaning) -> str:
@@ -581,7 +594,7 @@ def _next_commands(cleaning: TableCleaning) -> list[str]:
     if only_clean or any(value is not None for value in orders):
         # A review does not support these options.
         return [questions]
-    words = options.words(without=("suggest",))
+    words = _repeated(cleaning).words(without=("suggest",))
     return [shlex.join(["schirn", "review", cleaning.path, *words]), questions]
 
 

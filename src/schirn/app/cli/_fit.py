@@ -4,6 +4,7 @@ import argparse
 import re
 import shlex
 import time
+import warnings
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +46,7 @@ from schirn.cleaning import Vocabulary
 from schirn.cleaning.find import group_numbers
 from schirn.datasets import Dataset
 from schirn.estimators import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
-from schirn.exceptions import InputError
+from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.features import TagPipeline, copies_left_out
 from schirn.labels.tags import read_tags
 from schirn.persist import is_model_file, save
@@ -137,7 +138,11 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     knowledge = training.knowledge
     if training.source is not None:
         knowledge = copies_left_out(model, X, data.candidates) | knowledge
-    train(model, replace(data, X=X), **knowledge)
+    _note_empty_rows(data)
+    with warnings.catch_warnings():
+        # The library counts its rows from 0.
+        warnings.simplefilter("ignore", EmptyCandidatesWarning)
+        train(model, replace(data, X=X), **knowledge)
     to_memory(model)
     seconds = time.perf_counter() - start
     pipeline = model
@@ -156,6 +161,16 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         report |= {"learned_from": columns.source, "left_out": columns.left_out}
         report["encoder"] = columns.encoder
     return model, report
+
+
+def _note_empty_rows(data: Dataset) -> None:
+    """Say how many rows have no tags, and which is the first, counted from 1."""
+    empty = np.flatnonzero(np.asarray(data.candidates.sum(axis=1)).ravel() == 0)
+    if 0 < len(empty) < data.n_samples and len(data.label_names) > 1:
+        note(
+            f"note: {len(empty):,} of {data.n_samples:,} rows carry no candidate label (the first "
+            f"is row {empty[0] + 1}); all labels of these rows count as false"
+        )
 
 
 class _Training(NamedTuple):

@@ -115,8 +115,10 @@ def _project(args: argparse.Namespace, options: CleaningOptions) -> tuple[str, S
     path = Path(args.data)
     words = options.ranking_words()
     if (path / "project.json").is_file():
-        if words or args.project:
-            raise InputError(f"{args.data}: is a project with its own options; leave these out")
+        if typed := _typed(args, [*words, "--project"]):
+            raise InputError(
+                f"{args.data}: is a project with its own options; leave out {' and '.join(typed)}"
+            )
         return str(args.data), None
     is_damaged = (path / "tags.npz").exists() or not any(path.rglob("*.parquet"))
     if path.is_dir() and is_damaged:
@@ -150,6 +152,12 @@ def _project(args: argparse.Namespace, options: CleaningOptions) -> tuple[str, S
         session = begin_review(cleaning, folder)
     say(cleaning.ranked.sentence)
     return folder, session
+
+
+def _typed(args: argparse.Namespace, words: list[str]) -> list[str]:
+    """Return the options among some words that were typed, and not taken from a configuration."""
+    options = dict.fromkeys(word for word in words if word.startswith("--"))
+    return [o for o in options if any(w == o or w.startswith(f"{o}=") for w in args.typed)]
 
 
 def _name_of(path: Path) -> str:

@@ -16,8 +16,20 @@ from schirn._input import check_same_length, is_missing
 from schirn.cleaning import SAME_NAME, alike_pairs
 from schirn.labels.tags import Tags, read_tags
 
-KINDS = ("separator", "spelling", "copies", "empty_texts", "tags_in_all_rows", "tags_in_one_row")
+KINDS = (
+    "separator",
+    "placeholders",
+    "spelling",
+    "copies",
+    "empty_texts",
+    "tags_in_all_rows",
+    "tags_in_one_row",
+)
 SEPARATORS = (";", ",", "|", "/", "\t")
+# The one that is often part of a name.
+_SLASH = "/"
+# What people write instead of leaving a cell empty, in small letters.
+_PLACEHOLDERS = ("n/a", "na", "none", "null", "-", "nan", "unknown", "tbd")
 
 _MAX_EXAMPLES = 20
 # Minimum number of rows of a tag with another separator that is a name of its own, and minimum
@@ -34,7 +46,8 @@ class Finding:
     Attributes
     ----------
     kind : str
-        "separator", "spelling", "copies", "empty_texts", "tags_in_all_rows" or "tags_in_one_row".
+        "separator", "placeholders", "spelling", "copies", "empty_texts", "tags_in_all_rows" or
+        "tags_in_one_row".
     count : int
         Number of affected tags or rows.
     sentence : str
@@ -114,7 +127,7 @@ def look_at_table(
     5 rows have no text, such as row 2
     """
     tags = read_tags(candidates, label_names, separator)
-    findings = [_separator(tags, separator, former_names), _spelling(tags)]
+    findings = [_separator(tags, separator, former_names), _placeholders(tags), _spelling(tags)]
     if texts is not None:
         plain = ["" if is_missing(text) else " ".join(str(text).split()) for text in texts]
         check_same_length(len(plain), tags.n_rows)
@@ -156,15 +169,24 @@ def _finding(
 
 
 def _separator(tags: Tags, separator: str, former_names: Collection[str]) -> Finding | None:
-    """Find tags that contain another separator, and whose parts are tags too."""
+    """Tags that hold another separator, and whose parts are tags too.
+
+    If most tags with the other separator consist mostly of other tags, all of them are meant, also
+    those with a part that no other row has.
+    """
     counts = {name: n for name, n in zip(tags.names, tags.counts.tolist(), strict=True) if n}
     marks = [mark for mark in SEPARATORS if mark != separator]
     single = {name for name in (*counts, *former_names) if not any(m in name for m in marks)}
     joined: dict[str, str] = {}
     for mark in marks:
-        for name in counts:
-            words = [part for piece in name.split(mark) if (part := piece.strip())]
-            if mark in name and len(words) > 1 and single.issuperset(words):
+        parts = {name: _parts(name, mark) for name in counts if mark in name}
+        parts = {name: words for name, words in parts.items() if len(words) > 1}
+        known = {name: sum(word in single for word in words) for name, words in parts.items()}
+        n_mostly = sum(known[name] >= max(2, len(words) / 2) for name, words in parts.items())
+        separates = 2 * n_mostly > len(parts)
+        for name, words in parts.items():
+            is_certain = known[name] == len(words)
+            if is_certain and separates if mark == _SLASH else is_certain or separates:
                 joined.setdefault(name, mark)
     is_usual = 2 * len(joined) > len(counts)
     if not is_usual:
@@ -189,10 +211,34 @@ def _separator(tags: Tags, separator: str, former_names: Collection[str]) -> Fin
     )
 
 
+def _parts(name: str, mark: str) -> list[str]:
+    """Return what a mark separates in a tag."""
+    return [part for piece in name.split(mark) if (part := piece.strip())]
+
+
 def _is_name(name: str, mark: str, counts: dict[str, int]) -> bool:
     """Check whether a tag with another separator is a name of its own, such as async/await."""
     rarest = min(counts.get(part.strip(), 0) for part in name.split(mark))
     return counts[name] >= _NAME_ROWS and counts[name] >= _NAME_SHARE * rarest
+
+
+def _placeholders(tags: Tags) -> Finding | None:
+    """Tags of several rows that say that there is none."""
+    pairs = zip(tags.names, tags.counts.tolist(), strict=True)
+    counts = {name: n for name, n in pairs if n > 1 and name.strip().lower() in _PLACEHOLDERS}
+    names = sorted(counts, key=lambda name: -counts[name])
+    return _finding(
+        "placeholders",
+        [f"{brief_list([name])} ({counts[name]:,} rows)" for name in names],
+        ("1 tag seems", "tags seem"),
+        " to mean that there is none",
+        f"If so, drop it: pass a .csv file with the lines 'action,tag,accept' and "
+        f"{brief(f'drop,{names[0]},yes', 40)} as --vocabulary."
+        if names
+        else "",
+        _rows_with(tags, names),
+        tags=names,
+    )
 
 
 def _spelling(tags: Tags) -> Finding | None:

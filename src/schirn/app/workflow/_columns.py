@@ -41,7 +41,9 @@ from schirn.scale.row_file import RowFile, copy_to_file
 
 # Below this share of the cells, the default separator may be part of a tag.
 _STRAY = 0.05
-# Columns of more bytes than this are not read with the rest of a table.
+# Another separator in so many times as many cells is the one that the table uses.
+_CLEARLY = 10
+# Columns of more bytes than this are not read together with the rest of a table.
 _LARGE = 2**26
 # Maximum number of texts that a Dask worker converts at once.
 _TEXTS = 50_000
@@ -131,8 +133,8 @@ class TagTable:
         Column of tags, or several 0/1 columns such as "beach,dog"; by default the column called
         labels, tags, candidates or label.
     separator : str, optional
-        Text between the tags of a cell; by default a semicolon. Raises InputError if most cells
-        evidently have another separator.
+        Text between the tags of a cell; by default a semicolon, unless the cells evidently have
+        another one, which raises InputError.
     text : list of str, optional
         Columns of text to learn from.
     columns : list of str, optional
@@ -301,29 +303,28 @@ class TagTable:
             )
 
     def _check_separator(self) -> None:
-        """Raise InputError if most cells have another separator instead of the default."""
-        mark, sentence = self._other_separator()
-        if mark:
-            raise InputError(
-                f"{sentence}; give {mark!r} as the separator if it is one", parameter="separator"
-            )
+        """Raise InputError if most cells have another separator instead of the default.
 
-    def _other_separator(self, usual: Collection[str] = ()) -> tuple[str, str]:
-        """Return the mark that most cells have instead of the separator, and say so; usually "".
-
-        What the cells in `usual` contain does not count.
+        Few have the default one: at most 5% of the cells, or a tenth as many as the other, and most
+        of these do not contain both, as names such as "Washington, DC" would.
         """
         cells = [cell for cell in self.table.column(self.labels) if isinstance(cell, str)]
         cells = [cell for cell in cells if cell.strip()]
-        n_own = sum(self.separator in cell for cell in cells)
+        own = [cell for cell in cells if self.separator in cell]
+        n_own = len(own)
         count = f"only {n_own:,}" if n_own else "none"
-        for mark in SEPARATORS if n_own <= _STRAY * len(cells) else ():
-            n_other = sum(mark in cell and cell not in usual for cell in cells)
-            if mark != self.separator and 2 * n_other > len(cells):
-                name = brief(self.labels)
-                said = f"most cells of {name} contain {mark!r} and {count} {self.separator!r}"
-                return mark, f"{self.path}: {said}"
-        return "", ""
+        for mark in SEPARATORS:
+            n_other = sum(mark in cell for cell in cells)
+            if mark == self.separator or 2 * n_other <= len(cells):
+                continue
+            n_both = sum(mark in cell for cell in own)
+            is_rare = _CLEARLY * n_own <= n_other and 2 * n_both < n_own
+            if n_own <= _STRAY * len(cells) or is_rare:
+                raise InputError(
+                    f"{self.path}: most cells of {brief(self.labels)} contain {mark!r} and {count} "
+                    f"{self.separator!r}; give {mark!r} as the separator if it is one",
+                    parameter="separator",
+                )
 
     def new_columns(
         self, suggest: bool = False, add: bool = False, note: bool = False
