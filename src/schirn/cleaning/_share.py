@@ -11,7 +11,7 @@ where y is 1 for a hit. The predictions p only make the residuals small. They co
 rounds. The rounds are weighted by their predicted precision. The variance is the larger of the
 predicted and the observed one, compared once for all rounds and once for each, and averaged. A
 round that could not have asked about every open tag decides its own tags, and says nothing about
-others.
+others. Tags that came to the table after a round may all be hits or none, as far as it knows.
 """
 
 from typing import NamedTuple
@@ -53,6 +53,7 @@ class _Estimate(NamedTuple):
     mean: float
     predicted_variance: float
     observed_variance: float
+    n_new: int
 
 
 def number_of_hits(work: Worklist) -> Interval:
@@ -68,7 +69,7 @@ def number_of_hits(work: Worklist) -> Interval:
         return Interval(np.nan, n_hits, n_possible)
     p = cross_fitted(work)
     estimates = np.array([_estimate(sample, work, p) for sample in samples])
-    mean, predicted, observed = estimates.T
+    mean, predicted, observed, new = estimates.T
     # + 1, so that a round with a predicted variance of nearly 0 does not outweigh all others.
     weight = 1 / (predicted + 1)
     weight /= weight.sum()
@@ -81,7 +82,10 @@ def number_of_hits(work: Worklist) -> Interval:
     center = float(weight @ mean)
     # Nobody can say whether the tags answered "unsure" are hits.
     unsure = n_possible - n_hits - np.count_nonzero(work.usable & np.isnan(work.answer))
-    ends = np.clip([center, center - half, center + half + unsure], n_hits, n_possible)
+    n_new = float(weight @ new)
+    low = center - half - n_new
+    high = center + half + unsure + n_new
+    ends = np.clip([center, low, high], n_hits, n_possible)
     return Interval(*ends.tolist())
 
 
@@ -137,7 +141,9 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
     variance = (p * (1 - p))[open_tags]
     predicted = float(np.sum(variance * (1 / chance - 1)))
     observed = float(np.sum(residual**2 * (1 - inclusion)))
-    return _Estimate(float(mean), predicted, observed)
+    was_asked = ~np.isnan(work.answer) & (work.answers.number < design.number)
+    n_new = max(0, int(np.count_nonzero(work.usable & ~was_asked)) - design.n_open)
+    return _Estimate(float(mean), predicted, observed, n_new)
 
 
 def forecast_of_hits(work: Worklist, k: int) -> float:

@@ -451,7 +451,7 @@ def update_tags(
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
     ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
-    ranking, carried, since = _answered(ranking, decisions, rows, last.time)
+    ranking, carried, since = _answered(ranking, decisions, rows, last.time, vocabulary)
     # Appended for the place -1, that of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]
     is_retrained = last.is_retrained or not is_same_model
@@ -518,12 +518,16 @@ def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, An
 
 
 def _answered(
-    ranking: NoisyLabels, decisions: Decisions | None, rows: RowContent, when: str
+    ranking: NoisyLabels,
+    decisions: Decisions | None,
+    rows: RowContent,
+    when: str,
+    vocabulary: Vocabulary | None,
 ) -> tuple[NoisyLabels, Carried, list[Decision]]:
     """Return the ranking with all decisions, what became of them, and those after a time."""
     if decisions is None:
         return ranking, Carried({}, {}, 0), []
-    ranking, carried = decisions.answer(ranking, rows)
+    ranking, carried = decisions.answer(ranking, rows, vocabulary=vocabulary)
     return ranking, carried, decisions.since(when)
 
 
