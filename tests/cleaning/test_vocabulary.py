@@ -35,6 +35,20 @@ def test_merges_drops_and_implications():
     assert applied.counts == [2, 1, 1]
 
 
+def test_all_names_of_a_dropped_tag_are_dropped_and_nothing_implies_it():
+    lines = [yes("merge", "Node", "node"), yes("imply", "express", "Node")]
+    lines += [yes("imply", "node", "js"), yes("merge", "JS", "js"), yes("drop", "node")]
+    vocabulary = Vocabulary(lines)
+    assert (vocabulary.merges, vocabulary.drops) == ({"JS": "js"}, {"node", "Node"})
+    applied = vocabulary.apply([["Node", "JS"], ["node"], ["express"]])
+    assert applied.rows == [["js"], [], ["express"]]
+    assert applied.changes == [
+        (0, "removal", "Node", "", 4),
+        (0, "rename", "JS", "js", 3),
+        (1, "removal", "node", "", 4),
+    ]
+
+
 def test_two_names_of_one_target_in_one_row():
     applied = Vocabulary([yes("merge", "a", "c"), yes("merge", "b", "c")]).apply([["a", "b"]])
     assert applied.rows == [["c"]]
@@ -83,11 +97,6 @@ def test_rows_with_exclusive_tags_are_listed():
             "lines 1 and 2: 'a' is merged into 'b' as",
         ),
         ([("merge", "a", "a")], "line 1: merge of 'a' with itself"),
-        (
-            [("drop", "b"), ("merge", "a", "b")],
-            "lines 2 and 1: 'a' is merged into 'b', which is",
-        ),
-        ([("imply", "a", "b"), ("drop", "b")], "lines 1 and 2: 'a' implies 'b', which is dropped"),
         ([("merge", "a", "b"), ("drop", "a")], "lines 1 and 2: 'a' is merged and dropped"),
         ([("keep", "a"), ("drop", "a")], "lines 1 and 2: 'a' is kept and dropped"),
         (

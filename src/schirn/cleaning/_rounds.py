@@ -38,6 +38,8 @@ class Round(NamedTuple):
         Number of spread tags, and number of all tags without an answer.
     n_even, n_ranks : int
         Number of tags drawn evenly from the first `n_ranks` tags without an answer.
+    n_gone : int
+        Number of drawn tags that have left the table since, with all tags of their name.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Round(NamedTuple):
     n_open: int = 0
     n_even: int = 0
     n_ranks: int = 0
+    n_gone: int = 0
 
     @property
     def reaches_all(self) -> bool:
@@ -54,8 +57,8 @@ class Round(NamedTuple):
 
     @property
     def n_drawn(self) -> int:
-        """Number of tags that were drawn at random."""
-        return self.n_spread + self.n_even
+        """Number of tags that were drawn, not chosen, and are still there."""
+        return self.n_spread + self.n_even - self.n_gone
 
     def inclusion(self, is_in_ranks: Array, response: float = 1.0) -> Array:
         """Return the probability that the round asked about each tag.

@@ -8,16 +8,10 @@ questions are like the others:
 
 where y is 1 for a hit. The predictions p only reduce the residuals. They come from the curve of
 `posterior`, fitted in five folds so that no answer predicts itself, and are the same for all
-rounds. Rounds are weighted by their predicted precision. The variance is the larger of the
-predicted and the observed variance, compared once for all rounds together and once for each round,
-and averaged.
-
-With few hits, or few misses, both variances are far too small: they vanish without any. Then the
-interval also contains that of Clopper and Pearson for the answers alone, whose number is an
-effective one where π differs, and in which one more hit with the smallest π is always possible.
-
-A round that could not have asked about every open tag decides its own tags, and says
-nothing about others.
+rounds. The rounds are weighted by their predicted precision. The variance is the larger of the
+predicted and the observed one, compared once for all rounds and once for each, and averaged. A
+round that could not have asked about every open tag decides its own tags, and says nothing about
+others. Tags that came to the table after a round may all be hits or none, as far as it knows.
 """
 
 from typing import NamedTuple
@@ -67,10 +61,7 @@ class _Estimate(NamedTuple):
     mean: float
     predicted_variance: float
     observed_variance: float
-    n_before: int
-    n_open: int
-    is_hit: Array
-    inclusion: Array
+    n_new: int
 
 
 def number_of_hits(work: Worklist) -> Interval:
@@ -88,9 +79,9 @@ def number_of_hits(work: Worklist) -> Interval:
     if not samples:
         return Interval(np.nan, n_hits, n_possible)
     p = cross_fitted(work)
-    estimates = [_estimate(sample, work, p) for sample in samples]
-    mean, predicted, observed = np.array([estimate[:3] for estimate in estimates]).T
-    # + 1 keeps a round with a predicted variance of nearly 0 from outweighing all others.
+    estimates = np.array([_estimate(sample, work, p) for sample in samples])
+    mean, predicted, observed, new = estimates.T
+    # + 1, so that a round with a predicted variance of nearly 0 does not outweigh all others.
     weight = 1 / (predicted + 1)
     weight /= weight.sum()
     largest = max(weight**2 @ predicted, weight**2 @ observed)
@@ -103,7 +94,10 @@ def number_of_hits(work: Worklist) -> Interval:
     low, high = _with_few_hits(estimates, weight, center - half, center + half)
     # Tags answered "unsure" may or may not be hits.
     unsure = n_possible - n_hits - np.count_nonzero(work.usable & np.isnan(work.answer))
-    ends = np.clip([center, low, high + unsure], n_hits, n_possible)
+    n_new = float(weight @ new)
+    low = center - half - n_new
+    high = center + half + unsure + n_new
+    ends = np.clip([center, low, high], n_hits, n_possible)
     return Interval(*ends.tolist())
 
 
@@ -210,9 +204,9 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
     variance = (p * (1 - p))[open_tags]
     predicted = float(np.sum(variance * (1 / chance - 1)))
     observed = float(np.sum(residual**2 * (1 - inclusion)))
-    return _Estimate(
-        float(mean), predicted, observed, int(n_before), len(open_tags), is_hit[tags], inclusion
-    )
+    was_asked = ~np.isnan(work.answer) & (work.answers.number < design.number)
+    n_new = max(0, int(np.count_nonzero(work.usable & ~was_asked)) - design.n_open)
+    return _Estimate(float(mean), predicted, observed, n_new)
 
 
 def forecast_of_hits(work: Worklist, k: int) -> float:

@@ -10,7 +10,8 @@ A line has an action, a tag, and for some actions a target:
 - ``keep``: `tag` stays unchanged, and nothing is proposed about it.
 
 Accepted lines are applied in this order: merges and drops, then implications, read with the names
-after merging. Applying them again changes nothing.
+after merging. Of a dropped tag, all names are dropped, and nothing implies it. Applying the lines
+again changes nothing.
 """
 
 import re
@@ -230,8 +231,8 @@ class Vocabulary:
     Raises
     ------
     InputError
-        If accepted lines contradict each other: merges in a chain or circle, a dropped target,
-        implications in a circle. The message names the lines.
+        If accepted lines contradict each other: merges in a chain or circle, a tag that is kept
+        and dropped, implications in a circle. The message names the lines.
 
     Examples
     --------
@@ -363,13 +364,20 @@ class Vocabulary:
 
     @cached_property
     def merges(self) -> dict[str, str]:
-        """Mapping from each merged tag to its target."""
-        return {line.tag: line.target for line in self.accepted if line.action == "merge"}
+        """From each merged tag to its target; a name of a dropped tag is dropped instead."""
+        return {tag: target for tag, target in self._names.items() if tag not in self.drops}
 
     @cached_property
     def drops(self) -> frozenset[str]:
-        """Tags that are removed from all rows."""
-        return frozenset(line.tag for line in self.accepted if line.action == "drop")
+        """Tags that are removed from all rows, under all their names."""
+        dropped = {line.tag for line in self.accepted if line.action == "drop"}
+        names = {tag for tag, target in self._names.items() if target in dropped}
+        return frozenset(dropped | names)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """From each name that a line merges to its target."""
+        return {line.tag: line.target for line in self.accepted if line.action == "merge"}
 
     @cached_property
     def keeps(self) -> frozenset[str]:
@@ -380,8 +388,10 @@ class Vocabulary:
 
     @cached_property
     def parents(self) -> dict[str, tuple[str, ...]]:
-        """Mapping from a tag to all tags it implies, also indirectly, named as after merging."""
-        direct = _parents(self.accepted, self.merges)
+        """From a tag to all that it implies, also through others, with the names after merging."""
+        gone = self.drops
+        lines = (line for line in self.accepted if gone.isdisjoint((line.tag, line.target)))
+        direct = _parents(lines, self.merges)
         return {tag: tuple(_ancestors(tag, direct)) for tag in direct}
 
     @cached_property
@@ -538,6 +548,10 @@ def _positions(vocabulary: Vocabulary) -> dict[Any, int]:
         elif line.action == "exclude":
             key = (line.action, frozenset({tag, target}))
         positions.setdefault(key, position)
+    for name in vocabulary.drops:
+        if ("drop", name) not in positions:
+            line = vocabulary[positions["merge", name]]
+            positions["drop", name] = positions["drop", line.target]
     return positions
 
 
@@ -658,12 +672,6 @@ def _check_fates(
                 f"lines {number} and {second_number}: {brief(line.tag)} is merged into "
                 f"{brief(line.target)}, which is merged into {brief(second.target)}; "
                 f"{'reject one' if second.target == line.tag else 'merge both into one tag'}"
-            )
-        if line.action in ("merge", "imply") and line.target in drops:
-            verb = "is merged into" if line.action == "merge" else "implies"
-            raise InputError(
-                f"lines {number} and {drops[line.target]}: {brief(line.tag)} {verb} "
-                f"{brief(line.target)}, which is dropped; reject one"
             )
         if line.action == "merge" and line.tag in drops:
             raise InputError(

@@ -178,6 +178,17 @@ def test_contradictions_are_refused_and_nothing_is_written(tmp_path):
     session.journal.close()
 
 
+def test_a_dropped_tag_goes_under_the_names_that_were_merged_before(tmp_path):
+    merge = VocabularyLine("merge", "Dog", "dog", accept="yes")
+    items = [("a", "x", ["dog", "sea"]), ("b", "x", ["dog"]), ("c", "x", ["sea"])]
+    session = open_session(make(tmp_path / "project", items, [merge]))
+    table = tmp_path / "project" / "table.csv"
+    table.write_text("id,text,tags\na,x,Dog;sea\nb,x,dog\nc,x,sea\n")
+    session.act({"action": "rule", "label": "dog", "rule": "drop"}, session.sequence)
+    assert tags_of(session, tmp_path) == {"a": "sea", "b": "", "c": "sea"}
+    session.journal.close()
+
+
 def test_a_record_that_makes_no_sense(session):
     line = {"action": "merge", "tag": "Dog", "target": "dog"}
     bad = [

@@ -1,13 +1,16 @@
 """Questions in a file, and the answers read back."""
 
+from zlib import crc32
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from schirn import find_noisy_labels
-from schirn.app.workflow._answers import read_answers, write_questions
-from schirn.cleaning import NoisyLabels, Questions
+from schirn.app.workflow._answers import check_answers, read_answers, write_questions
+from schirn.cleaning import NoisyLabels, Questions, Vocabulary, VocabularyLine
 from schirn.exceptions import InputError
+from schirn.labels.tags import read_tags
 
 
 def by_row(questions):
@@ -177,14 +180,8 @@ def test_hostile_answers(asked):
     table = pd.read_csv(fill(WORDS), dtype=str)
     changes = {
         "the row must be a number from 1, not '0'": ("row", "0"),
-        "there is no row 9999999": ("row", "9999999"),
-        "was asked about another row or tag": ("tag", "nothing"),
         "'audit' is not a question of this program": ("question", "audit"),
         "'' is not a question of this program": ("question", ""),
-        "the question is about another table": (
-            "question",
-            f"listed:{'0' * 12}:" + table["question"][0].split(":", 2)[2],
-        ),
     }
     for message, (column, value) in changes.items():
         changed = table.copy()
@@ -192,6 +189,17 @@ def test_hostile_answers(asked):
         changed.to_csv(path, index=False)
         with pytest.raises(InputError, match=message):
             read_answers([path], ranking)
+    other_table = f"listed:{'0' * 12}:" + table["question"][0].split(":", 2)[2]
+    for column, value in (("row", "9999999"), ("tag", "nothing"), ("question", other_table)):
+        changed = table.copy()
+        changed.loc[0, column] = value
+        changed.to_csv(path, index=False)
+        notes = []
+        assert read_answers([path], ranking, on_note=notes.append)[0].n_answers == 8
+        assert notes == [
+            f"{path}: 1 of 11 answers do not count, since their rows or tags have changed, or the "
+            f"lines were edited: 1"
+        ]
     twice = pd.concat([table, table.iloc[:1].assign(right="no")])
     twice.to_csv(path, index=False)
     with pytest.raises(InputError, match=r"answer 13: says the opposite of .*answer 1"):
@@ -219,9 +227,10 @@ def test_answers_belong_to_what_the_row_held(asked, tmp_path):
     row = int(table["row"][3]) - 1
     changed = [*content]
     changed[row] = "another text"
-    with pytest.raises(InputError, match=f"row {row + 1} has changed since"):
-        read_answers([path], ranking, content=changed)
-    with pytest.raises(InputError, match="has changed since"):
+    assert read_answers([path], ranking, content=changed)[0].n_answers == 12 - sum(
+        table["row"] == str(row + 1)
+    )
+    with pytest.raises(InputError, match=r"has changed since; .* \(12 of 12 answers"):
         read_answers([path], ranking)
     # A row with the same text and another name.
     ids = [f"id {i}" for i in range(ranking.n_rows)]
@@ -231,7 +240,170 @@ def test_answers_belong_to_what_the_row_held(asked, tmp_path):
     assert read_answers([path], ranking, ids=ids)[0].n_answers == 12
     assert read_answers([path], ranking)[0].n_answers == 12
     with pytest.raises(InputError, match="was asked about another row"):
-        read_answers([path], ranking, ids=ids[::-1])
+        read_answers([path], ranking, ids=[f"other {i}" for i in range(ranking.n_rows)])
+
+
+def ranking_of(rows):
+    """A ranking of rows of tags in an order that depends on row and tag alone."""
+    tags = read_tags(rows, None)
+    cells = zip(tags.row.tolist(), tags.column.tolist(), strict=True)
+    confidence = np.array([crc32(f"{i} {tags.names[j]}".encode()) / 2**32 for i, j in cells])
+    judged = np.ones(len(tags.row), dtype=bool)
+    cells = (tags.row, tags.column, confidence, judged)
+    return NoisyLabels.from_arrays(tags.n_rows, tags.names, *cells, "made up")
+
+
+def asked_about(path, rows, texts, ids, n=25, **options):
+    """Ask about rows; every tag with a digit in its name is wrong. Return the answers."""
+    ranking = ranking_of(rows)
+    questions = ranking.questions(n)
+    write_questions(path, questions, ranking, content=texts, ids=ids, **options)
+    table = pd.read_csv(path, dtype=str)
+    table["right"] = np.where(table["tag"].str.contains(r"\d"), "no", "yes")
+    table.to_csv(path, index=False)
+    return table
+
+
+ROWS = [["node", "web"] if i % 2 else ["Node", f"x{i % 4}", "web"] for i in range(80)]
+TEXTS = [f"text {i}" for i in range(80)]
+IDS = [f"id {i}" for i in range(80)]
+
+
+@pytest.mark.parametrize("has_ids", [False, True])
+def test_a_changed_table_keeps_the_answers_about_its_other_rows(has_ids, tmp_path):
+    path = tmp_path / "q.csv"
+    table = asked_about(path, ROWS, TEXTS, IDS if has_ids else None)
+    place = [int(row) - 1 for row in table["row"]]
+    deleted, edited, bare = place[3], place[9], place[12]
+    rows = [*ROWS, ["web", "node"]]
+    texts = [*TEXTS, "a new row"]
+    texts[edited] = "other words"
+    rows[bare] = [tag for tag in rows[bare] if tag != table["tag"][12]]
+    keep = [i for i in range(81) if i != deleted]
+    ids = [[*IDS, "new"][i] for i in keep] if has_ids else None
+    notes = []
+    read, _ = read_answers(
+        [path],
+        ranking_of([rows[i] for i in keep]),
+        content=[texts[i] for i in keep],
+        ids=ids,
+        on_note=notes.append,
+    )
+    lost = {deleted, edited}
+    expected = {
+        (keep.index(i), tag): word
+        for i, tag, word in zip(place, table["tag"], table["right"], strict=True)
+        if i not in lost and (i, tag) != (bare, table["tag"][12])
+    }
+    told = np.flatnonzero(~np.isnan(read.answer))
+    words = {
+        (int(read.row[k]), read.label[k]): "yes" if read.answer[k] else "no" for k in told.tolist()
+    }
+    assert words == expected
+    n_lost = len(table) - len(expected)
+    assert notes[0].startswith(f"{path}: {n_lost} of 25 answers do not count, since")
+    # What is asked next counts as a later round.
+    assert read.questions(5).round.number == 2
+
+
+def test_a_table_of_other_rows_is_refused_before_it_is_ranked(tmp_path):
+    path = tmp_path / "q.csv"
+    asked_about(path, ROWS, TEXTS, None)
+    tags = read_tags([row[::-1] for row in ROWS[::-1]], None)
+    with pytest.raises(InputError, match="the question is about another table, or its") as info:
+        check_answers([path], tags, content=[f"other {text}" for text in TEXTS])
+    assert info.value.parameter == "decisions"
+
+
+def test_answers_follow_the_vocabulary(tmp_path):
+    path = tmp_path / "q.csv"
+    table = asked_about(path, ROWS, TEXTS, None, n=60)
+    lines = [
+        VocabularyLine("merge", "Node", "node", accept="yes"),
+        VocabularyLine("drop", "web", accept="yes"),
+    ]
+    vocabulary = Vocabulary(lines)
+    notes = []
+    read, _ = read_answers(
+        [path],
+        ranking_of(vocabulary.apply(ROWS).rows),
+        content=TEXTS,
+        vocabulary=vocabulary,
+        on_note=notes.append,
+    )
+    n_dropped = int((table["tag"] == "web").sum())
+    assert notes == [f"{path}: {n_dropped} of 60 answers are about tags that the vocabulary drops"]
+    assert read.n_answers == 60 - n_dropped
+    n_node = int(table["tag"].isin(["node", "Node"]).sum())
+    assert (~np.isnan(read.answer[read.label == "node"])).sum() == n_node
+    (sample,) = read.answers.samples
+    assert sample.round.n_drawn == len(sample.tags)
+
+
+def test_opposite_answers_about_two_names_of_a_tag_are_unsure(tmp_path):
+    path = tmp_path / "q.csv"
+    rows = [["Node", "node"]] * 12
+    ranking = ranking_of(rows)
+    write_questions(path, ranking.questions(24), ranking, content=TEXTS[:12])
+    table = pd.read_csv(path, dtype=str)
+    table["right"] = np.where((table["tag"] == "Node") & (table["row"] == "1"), "no", "yes")
+    table.to_csv(path, index=False)
+    vocabulary = Vocabulary([VocabularyLine("merge", "Node", "node", accept="yes")])
+    merged = ranking_of(vocabulary.apply(rows).rows)
+    read, _ = read_answers([path], merged, content=TEXTS[:12], vocabulary=vocabulary)
+    assert read.answer.tolist() == [0.5] + [1] * 11
+
+
+def test_a_round_speaks_for_the_tags_that_a_vocabulary_leaves(tmp_path):
+    """As if a rule had dropped them: the share is that of the other tags."""
+    path = tmp_path / "q.csv"
+    rows = [["web", f"x{i % 3}"] if i % 3 == 0 else ["web", "good"] for i in range(900)]
+    texts = [f"text {i}" for i in range(900)]
+    asked_about(path, rows, texts, None, n=100)
+    vocabulary = Vocabulary([VocabularyLine("drop", "web", accept="yes")])
+    dropped = ranking_of(vocabulary.apply(rows).rows)
+    read, _ = read_answers([path], dropped, content=texts, vocabulary=vocabulary)
+    ruled = read_answers([path], ranking_of(rows).with_rule("web", "drop"), content=texts)[0]
+    assert read.n_in_share == ruled.n_in_share == 900
+    assert read.wrong_share == pytest.approx(ruled.wrong_share, abs=0.03)
+    assert read.wrong_share_interval == pytest.approx(ruled.wrong_share_interval, abs=0.06)
+    assert read.wrong_share_interval[0] < 1 / 3 < read.wrong_share_interval[1]
+
+
+def test_tags_that_are_new_since_a_round_widen_its_interval(tmp_path):
+    path = tmp_path / "q.csv"
+    rows = [[f"x{i % 3}" if i % 3 == 0 else "good"] for i in range(900)]
+    texts = [f"text {i}" for i in range(900)]
+    asked_about(path, rows, texts, None, n=100)
+    low, high = read_answers([path], ranking_of(rows), content=texts)[0].wrong_share_interval
+    more = [*rows, *[["new"]] * 300]
+    content = [*texts, *["a new row"] * 300]
+    read, _ = read_answers([path], ranking_of(more), content=content)
+    assert read.n_answers == 100
+    assert read.wrong_share_interval[0] <= 0.75 * low
+    assert read.wrong_share_interval[1] >= 0.75 * high + 0.25
+
+
+def test_a_certificate_is_about_one_table(tmp_path):
+    path = tmp_path / "q.csv"
+    ranking = ranking_of(ROWS).remove(40)
+    certificate = ranking.certify()
+    write_questions(
+        path, certificate.questions(20), ranking, certificate=certificate, content=TEXTS
+    )
+    table = pd.read_csv(path, dtype=str).assign(right="no")
+    table.to_csv(path, index=False)
+    assert read_answers([path], ranking, content=TEXTS)[1].n_answers == 20
+    longer = ranking_of([*ROWS, ["other"]]).remove(40)
+    content = [*TEXTS, "a new row"]
+    with pytest.raises(InputError, match="another set of tags"):
+        read_answers([path], longer, content=content)
+    again, none = read_answers([path], longer, content=content, draw_again=True)
+    assert none is None
+    assert (again.draws, again.n_answers) == (1, 20)
+    table.assign(tag="nothing").iloc[:1].to_csv(path, index=False)
+    with pytest.raises(InputError, match="was asked about another row or tag"):
+        read_answers([path], ranking, content=TEXTS)
 
 
 def test_rounds_come_back_from_files(small, tmp_path):

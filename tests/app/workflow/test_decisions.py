@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from schirn.app.workflow import Decision, Decisions, RowContent
-from schirn.cleaning import NoisyLabels
+from schirn.cleaning import NoisyLabels, Vocabulary, VocabularyLine
 from schirn.exceptions import DataError, InputError
 from schirn.labels.matrix import label_lists
 
@@ -156,6 +156,20 @@ def test_a_tag_called_right_is_added_where_it_is_not_listed(path):
         ["pan", "velvet"],
         ["coat"],
     ]
+
+
+def test_decisions_follow_the_vocabulary(path):
+    """A tag that was merged or dropped since is not added again."""
+    store = Decisions(path)
+    store.add([Decision("A0", "Coat", "right"), Decision("A1", "pan", "right")])
+    store.add([Decision("A0", "coat", "wrong"), Decision("A2", "Coat", "wrong")])
+    lines = [("merge", "Coat", "coat"), ("drop", "pan", "")]
+    vocabulary = Vocabulary([VocabularyLine(*line, accept="yes") for line in lines])
+    asked = ranking((0, "coat"), (1, "red"), (2, "coat"))
+    ranked, carried = store.answer(asked, rows(["a", "b", "c"]), vocabulary=vocabulary)
+    assert (len(carried.valid), carried.dropped) == (2, 1)
+    assert label_lists(ranked.clean, ranked.label_names) == [[], ["red"], []]
+    assert store.save(ranked, rows(["a", "b", "c"]), vocabulary=vocabulary) == 0
 
 
 def test_ids_must_differ():

@@ -270,7 +270,7 @@ def _with_decisions(
     store: Any = open_decisions(args)
     place = {name: j for j, name in enumerate(data.label_names)}
     known = np.zeros(data.candidates.shape, dtype=np.int8)
-    carried = store.match(source.content())
+    carried = store.match(source.content(), source.vocabulary)
     for (row, tag), decision in carried.valid.items():
         if tag in place:
             known[row, place[tag]] = {RIGHT: 1, WRONG: -1}.get(decision.answer, 0)

@@ -207,6 +207,8 @@ def describe_decisions(store: Decisions, carried: Carried) -> str:
         parts.append(f"{len(carried.changed):,} to ask again, because their rows have changed")
     if carried.gone:
         parts.append(f"{carried.gone:,} about rows that are gone")
+    if carried.dropped:
+        parts.append(f"{carried.dropped:,} about tags that the vocabulary drops")
     if store.contradictions:
         parts.append(f"{store.contradictions:,} contradicted by a later one, which counts")
     return "; ".join(parts)

@@ -78,5 +78,5 @@ def _accepted(cleaning: TableCleaning) -> list[Cell]:
     store = cleaning.decisions
     if store is None:
         return []
-    valid = store.match(cleaning.content).valid
+    valid = store.match(cleaning.content, cleaning.source.vocabulary).valid
     return [cell for cell, decision in valid.items() if decision.answer == RIGHT]

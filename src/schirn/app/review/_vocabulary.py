@@ -196,7 +196,8 @@ class VocabularyRoom:
         """
         if line.action in ("merge", DROP):
             return self.rows(line.tag)
-        if line.action == "imply" and self._project.table.add_implied:
+        has_effect = self.current.drops.isdisjoint((line.tag, line.target))
+        if line.action == "imply" and has_effect and self._project.table.add_implied:
             target = self._rows_by_all_names(line.target)
             return np.setdiff1d(self._rows_by_all_names(line.tag), target)
         return np.zeros(0, dtype=int)
@@ -232,7 +233,12 @@ class VocabularyRoom:
         Earlier implications are included because later lines can extend them to more rows.
         """
         names = self.ranked.merges
-        earlier = [line for line in self.ranked.accepted if line.action == "imply"]
+        gone = self.ranked.drops
+        earlier = [
+            line
+            for line in self.ranked.accepted
+            if line.action == "imply" and gone.isdisjoint((line.tag, line.target))
+        ]
         lines = []
         for line in [*earlier, *self._later("merge", "imply")]:
             tag = names.get(line.tag, line.tag)
@@ -288,7 +294,7 @@ class VocabularyRoom:
                     raise InputError(f"line {duplicate.number} is the same; answer that one")
         lines = list(self.current)
         lines[position] = replace(line, accept=accept)
-        return _numbered(lines)
+        return self._consistent(_numbered(lines))
 
     def after_rule(self, label: str, rule: str) -> Vocabulary:
         """Return the vocabulary after a rule about all tags of a label.
@@ -304,7 +310,26 @@ class VocabularyRoom:
         -------
         Vocabulary
         """
-        return _numbered(self.current.with_rule(label, rule).lines)
+        return self._consistent(_numbered(self.current.with_rule(label, rule).lines))
+
+    def _consistent(self, vocabulary: Vocabulary) -> Vocabulary:
+        """Return the vocabulary; raise InputError for a dropped tag that later lines bring back.
+
+        Tags that were merged before the ranking have their new name, so a drop takes all of them.
+        """
+        drops = {line.tag: line for line in vocabulary.accepted if line.action == DROP}
+        for line in vocabulary.accepted:
+            drop = drops.get(line.target)
+            is_applied = self.is_applied(line)
+            if drop is None or (is_applied and (line.action != "imply" or self.is_applied(drop))):
+                continue
+            verb = {"merge": "is merged into", "imply": "implies"}.get(line.action)
+            if verb is not None:
+                raise InputError(
+                    f"lines {line.number} and {drop.number}: {brief(line.tag)} {verb} "
+                    f"{brief(line.target)}, which is dropped; reject one"
+                )
+        return vocabulary
 
     def after_proposals(self, record: Record) -> Vocabulary:
         """Return the vocabulary with additional open lines.

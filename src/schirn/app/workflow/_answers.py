@@ -1,10 +1,12 @@
 """Questions as a table that a person fills in, and the answers read back.
 
-The file hides how suspicious a tag is and why it was chosen, which would bias the answers. Its last
-column, the *seal*, identifies the question, so that lines may be reordered, deleted or joined with
-lines of other files. It holds the table, the round of questions or the draw of a certificate, and a
-checksum of these, the row number, the tag and the content of the row. Lines that were edited, or
-that have moved to another row, are rejected.
+The file says neither how suspicious a tag is nor why it was chosen, which would bias the answers.
+Its last column says what was asked, so that the lines may be reordered, deleted or joined with
+those of other files: the table, the round of questions or the draw of a certificate, and a checksum
+of all this, the row number, the tag, and what the row holds. If the table has changed since, rows
+are found again by their ids or by what they hold, and tags by the vocabulary. Answers about rows or
+tags that are gone, and lines that were edited, do not count; a file of which most lines are about
+something else is refused.
 """
 
 import hashlib
@@ -14,6 +16,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,11 +27,12 @@ from schirn._text import header_delimiter
 from schirn.app.tables import open_table
 from schirn.app.workflow._decisions import NOT_SURE, RIGHT, WRONG, Decision, RowContent
 from schirn.app.workflow._label_tools import BY_ID, Task, TaskAnswer, is_task_file, read_tasks
-from schirn.cleaning import Round
+from schirn.cleaning import Round, Vocabulary
 from schirn.cleaning.certificate import Certificate, tags_digest
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, Questions, cells_of
 from schirn.exceptions import InputError
+from schirn.labels.tags import Tags
 
 _ANSWERS = {
     "": "",
@@ -47,6 +51,9 @@ _QUESTION = re.compile(
 
 # Function of row, tag and answer: True if this answer of a labeling tool counts.
 Counts = Callable[[int, str, str], bool]
+# Rows that are compared with what a question was about, the nearest ones.
+_MOST_COMPARED = 10_000
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,11 @@ class _Line:
 
     where: str
     row: int
+    """The row now; -1 if it was not found."""
     label: str
+    """The tag as it is called now."""
+    asked: tuple[int, str]
+    """Row and tag when the question was asked."""
     right: bool | None
     kind: str
     certificate: tuple[str, int, str] | None
@@ -65,6 +76,28 @@ class _Line:
     who: str = ""
     when: str = ""
     """The time of an answer from a labeling tool; "" in other files."""
+    is_dropped: bool = False
+    """Whether the vocabulary drops the tag."""
+    is_listed: bool = True
+    """Whether the row still lists the tag."""
+    is_same_table: bool = True
+
+    @property
+    def counts(self) -> bool:
+        """Whether the row and the tag are still there."""
+        return self.row >= 0 and self.is_listed and not self.is_dropped
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether no row is the one of the question."""
+        return self.row < 0 and not self.is_dropped
+
+    @property
+    def left_the_draw(self) -> bool:
+        """Whether chance chose a tag that is gone, so that it speaks for none of the others."""
+        design = self.round
+        asks_all = 0 < design.n_open <= design.n_spread
+        return self.row >= 0 and not self.counts and (self.inclusion < 1 or asks_all)
 
     @property
     def answer(self) -> str:
@@ -186,10 +219,14 @@ def read_answers(
     content: Sequence[str] | None = None,
     draw_again: bool = False,
     counts: Counts | None = None,
+    vocabulary: Vocabulary | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> tuple[NoisyLabels, Certificate | None]:
     """Return the ranking with the answers of some files, and the certificate that they continue.
 
-    Answers may be in any order. Empty answers do not count.
+    Answers may be in any order. Empty ones do not count. If the table has changed since, answers
+    about rows or tags that are gone do not count either; their rounds speak for the tags that are
+    still there.
 
     Parameters
     ----------
@@ -203,8 +240,13 @@ def read_answers(
         Allow the removed tags to differ from the set that the last questions were drawn from. Their
         answers then count as earlier answers, and the next certificate needs more evidence.
     counts : callable, optional
-        Function of row, tag and answer that returns True if an answer of a labeling tool counts. By
-        default all count, and contradictory answers raise InputError.
+        Whether an answer of a labeling tool counts: a function of row, tag and answer. By default
+        all do, and people who contradict each other are an error.
+    vocabulary : Vocabulary, optional
+        What was applied to the tags: answers carry over to the new name of a tag, and those about
+        dropped tags do not count.
+    on_note : callable, optional
+        Called with a sentence about the answers that do not count.
 
     Returns
     -------
@@ -212,39 +254,55 @@ def read_answers(
     """
     answers: dict[tuple[int, str, str], _Line] = {}
     paths = list(paths)
-    lines = list(_lines(paths, ranking, ids, content))
-    if not lines:
+    rows = _Rows(ranking, ids, content, vocabulary)
+    all_lines = _with_missing(list(_lines(paths, rows, on_note)), ranking, on_note)
+    if not all_lines:
         raise InputError(
             f"{paths[0]}: there is no answer yet; write yes into the column 'right' if the tag is "
             f"right, no if it is wrong, and ? if you cannot tell"
         )
-    for line in _counting(lines, counts):
+    for line in _counting(all_lines, counts):
+        if not line.counts:
+            continue
         key = line.row, line.label, line.kind
         earlier = answers.get(key)
         if earlier is not None and {line.right, earlier.right} == {True, False}:
-            raise InputError(_opposite(line, earlier))
+            if line.asked == earlier.asked:
+                raise InputError(_opposite(line, earlier))
+            # Of two names of one tag, or two copies of one row: nobody can tell.
+            line = replace(line, right=None)
+            answers[key] = line
         if earlier is None or earlier.right is None:
             answers[key] = line
+    gone = {(line.kind, line.round, line.asked) for line in all_lines if line.left_the_draw}
     rounds: dict[tuple[str, Round], list[_Line]] = {}
     for line in answers.values():
         if line.certificate is None:
             rounds.setdefault((line.kind, line.round), []).append(line)
-    for (kind, _), lines in sorted(rounds.items()):
+    for (kind, design), lines in sorted(rounds.items()):
         right = [line.right for line in lines]
-        ranking = ranking.answered(_questions(lines, ranking, kind), right)
+        n_gone = sum((kind, design) == about[:2] for about in gone)
+        questions = _questions(lines, ranking, kind)
+        questions = replace(questions, round=design._replace(n_gone=n_gone))
+        ranking = ranking.answered(questions, right)
     draws: dict[tuple[int, str], list[_Line]] = {}
-    for line in answers.values():
+    for line in all_lines:
         if line.certificate is not None:
             of, draw, _ = line.certificate
             draws.setdefault((draw, of), []).append(line)
     for draw, of in sorted(draws):
-        lines = draws[draw, of]
+        kind = draws[draw, of][0].kind
+        lines = [
+            line
+            for line in answers.values()
+            if line.certificate is not None and line.certificate[:2] == (of, draw)
+        ]
         right = [line.right for line in lines]
-        questions = replace(_questions(lines, ranking, lines[0].kind), draw=draw)
+        questions = replace(_questions(lines, ranking, kind), draw=draw)
         if (draw, of) == max(draws):
             certificate = ranking.certify(of=of, random_state=max(draw - ranking.draws, 0))
             drawn_from = of, draw, certificate.tags_sha256[:12]
-            strangers = [line for line in lines if line.certificate != drawn_from]
+            strangers = [line for line in draws[draw, of] if line.certificate != drawn_from]
             if not strangers:
                 certificate = certificate.answered(questions, right)
                 return certificate.ranking or ranking, certificate
@@ -255,6 +313,39 @@ def read_answers(
                 )
         ranking = ranking.answered(questions, right)
     return ranking, None
+
+
+def check_answers(
+    paths: Iterable[str | os.PathLike[str]],
+    tags: Tags,
+    *,
+    ids: Sequence[str] | None = None,
+    content: Sequence[str] | None = None,
+    vocabulary: Vocabulary | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> None:
+    """Raise InputError if files of answers cannot be read, or are about another table.
+
+    No ranking is needed; see `read_answers`.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files of answers.
+    tags : Tags
+        What will be ranked.
+    ids, content : sequence of str, optional
+        Name of each row, and what it holds now.
+    vocabulary : Vocabulary, optional
+        What was applied to the tags.
+    on_note : callable, optional
+        Called with a sentence about the answers that do not count.
+    """
+    n_tags = len(tags.row)
+    cells = (tags.row, tags.column, np.zeros(n_tags), np.zeros(n_tags, dtype=bool))
+    unranked = NoisyLabels.from_arrays(tags.n_rows, tags.names, *cells, "none")
+    for _ in _lines(paths, _Rows(unranked, ids, content, vocabulary), on_note):
+        pass
 
 
 def _counting(lines: Iterable[_Line], counts: Counts | None) -> list[_Line]:
@@ -282,6 +373,7 @@ def answered_tags(
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
     counts: Counts | None = None,
+    vocabulary: Vocabulary | None = None,
 ) -> set[tuple[int, str]]:
     """Return row and name of the tags answered in files; see `read_answers`.
 
@@ -294,14 +386,16 @@ def answered_tags(
     ids, content : sequence of str, optional
         Name and present content of each row.
     counts : callable, optional
-        Function that returns True if an answer of a labeling tool counts.
+        Whether an answer of a labeling tool counts.
+    vocabulary : Vocabulary, optional
+        What was applied to the tags.
 
     Returns
     -------
     set of (row, tag)
     """
-    lines = _counting(_lines(paths, ranking, ids, content), counts)
-    return {(line.row, line.label) for line in lines}
+    lines = _counting(_lines(paths, _Rows(ranking, ids, content, vocabulary)), counts)
+    return {(line.row, line.label) for line in lines if line.counts}
 
 
 def task_decisions(
@@ -311,6 +405,7 @@ def task_decisions(
     *,
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
+    vocabulary: Vocabulary | None = None,
 ) -> list[Decision]:
     """Return all answers in exports of labeling tools, with person and time.
 
@@ -323,7 +418,9 @@ def task_decisions(
     rows : RowContent
         The rows that were ranked.
     ids, content : sequence of str, optional
-        Name and present content of each row.
+        Name of each row, and what it holds now.
+    vocabulary : Vocabulary, optional
+        What was applied to the tags.
 
     Returns
     -------
@@ -332,7 +429,9 @@ def task_decisions(
     exports = [path for path in paths if is_task_file(path)]
     hashes = rows.hashes if exports else []
     decisions = []
-    for line in _lines(exports, ranking, ids, content):
+    for line in _lines(exports, _Rows(ranking, ids, content, vocabulary)):
+        if not line.counts:
+            continue
         about = (rows.columns, hashes[line.row])
         name = rows.ids[line.row]
         decisions.append(Decision(name, line.label, line.answer, line.who, line.when, *about))
@@ -521,22 +620,32 @@ def _table(ranking: NoisyLabels) -> str:
 
 def _questions(lines: list[_Line], ranking: NoisyLabels, kind: str) -> Questions:
     """Return the questions that some lines answer."""
-    tags: Any = ranking if kind == LISTED else ranking.missing
-    cells = set(cells_of(tags)) if lines else set()
-    for line in lines:
-        if (line.row, line.label) not in cells:
-            raise InputError(
-                f"{line.where}: row {line.row + 1} of the table has no {kind} tag "
-                f"{brief(line.label)}"
-            )
     questions = ranking.questions_about([(line.row, line.label) for line in lines], kind)
     inclusion = np.array([line.inclusion for line in lines])
     design = lines[0].round if lines else questions.round
     return replace(questions, round=design, inclusion=inclusion)
 
 
+def _with_missing(
+    lines: list[_Line], ranking: NoisyLabels, on_note: Callable[[str], None] | None
+) -> list[_Line]:
+    """Return the lines; those about missing tags that are no longer ranked do not count."""
+    about_missing = [line for line in lines if line.kind == MISSING and line.counts]
+    if not about_missing:
+        return lines
+    ranked = set(cells_of(ranking.missing))
+    gone = {id(line) for line in about_missing if (line.row, line.label) not in ranked}
+    if gone and on_note is not None:
+        on_note(
+            f"{len(gone)} of {len(lines)} answers do not count, since their tags are no longer "
+            f"among those ranked as missing"
+        )
+    return [replace(line, is_listed=False) if id(line) in gone else line for line in lines]
+
+
 def _text_of_round(design: Round) -> str:
-    return "-".join(map(str, design))
+    # How many of its tags are gone is not known when it asks.
+    return "-".join(map(str, design[:-1]))
 
 
 def _round_of_text(text: str) -> Round:
@@ -567,71 +676,191 @@ def _digest(values: Sequence[Any]) -> bytes:
     return hashlib.sha256(json.dumps(list(values)).encode()).digest()
 
 
+class _Rows:
+    """Rows and tags as they are now, to find those that questions were about."""
+
+    def __init__(
+        self,
+        ranking: NoisyLabels,
+        ids: Sequence[str] | None,
+        content: Sequence[str] | None,
+        vocabulary: Vocabulary | None,
+    ) -> None:
+        self.digest = _table(ranking)
+        self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
+        self._ranking = ranking
+        self._ids = ids
+        self._content = content
+        self._column = {name: j for j, name in enumerate(ranking.label_names)}
+        self._rows_of: dict[str, np.ndarray] = {}
+        names = (*self._column, *self.vocabulary.merges, *self.vocabulary.drops)
+        # A spreadsheet may show a name with an apostrophe in front.
+        self._names = {spreadsheet_safe(name): name for name in names} | {n: n for n in names}
+
+    def name(self, tag: str) -> str:
+        """Return the name that a cell of a file shows."""
+        return self._names.get(tag) or self._names.get(tag.strip(), tag.strip())
+
+    def rows_of(self, label: str) -> np.ndarray:
+        """Rows that list a tag."""
+        if label not in self._rows_of:
+            column = self._column.get(label, -1)
+            self._rows_of[label] = self._ranking.row[self._ranking.column == column]
+        return self._rows_of[label]
+
+    def find(self, question: re.Match[str], i: int, label: str) -> tuple[int, float]:
+        """Return the row that a question was about, and its inclusion probability.
+
+        -1 and NaN if no row is the one of the question.
+        """
+        prefix = question.string.rsplit(":", 2)[0]
+        for row in self._candidates(question, i, label):
+            bound = (prefix, i, label, "" if self._content is None else self._content[row])
+            inclusion = _inclusion(question["inclusion"], *bound)
+            if _seal(inclusion, *bound).partition(":")[2] == question["check"]:
+                return row, inclusion
+        return -1, np.nan
+
+    def _candidates(self, question: re.Match[str], i: int, label: str) -> Iterator[int]:
+        """Yield the rows that a question may be about."""
+        has_row = i < self._ranking.n_rows
+        if self._ids is not None and question["id"] != "-":
+            if has_row and _id_hash(self._ids, i) == question["id"]:
+                yield i
+            yield from self._by_id.get(question["id"], ())
+        elif question["table"] == self.digest:
+            if has_row:
+                yield i
+        elif self._content is not None:
+            # Rows without a name are known by what they hold.
+            now = self.vocabulary.merges.get(label, label)
+            rows = np.arange(self._ranking.n_rows)
+            if question["kind"] == LISTED and label not in self.vocabulary.drops:
+                rows = self.rows_of(now)
+            nearest = rows[np.argsort(np.abs(rows - i), kind="stable")][:_MOST_COMPARED]
+            # The tag may have been taken off its row.
+            candidates = [i, *nearest.tolist()] if has_row else nearest.tolist()
+            yield from (row for row in candidates if self._content[row])
+
+    @cached_property
+    def _by_id(self) -> dict[str, list[int]]:
+        """Rows by the hash of their id."""
+        rows: dict[str, list[int]] = {}
+        for i in range(len(self._ids or ())):
+            rows.setdefault(_id_hash(self._ids, i), []).append(i)
+        return rows
+
+
 def _lines(
     paths: Iterable[str | os.PathLike[str]],
-    ranking: NoisyLabels,
-    ids: Sequence[str] | None,
-    content: Sequence[str] | None,
+    rows: _Rows,
+    on_note: Callable[[str], None] | None = None,
 ) -> Iterator[_Line]:
-    """Yield the answers of files, with tags spelled as in the table."""
-    table = _table(ranking)
-    names = set(ranking.label_names)
-    # A spreadsheet may add a leading apostrophe to a name.
-    plain = {spreadsheet_safe(name): name for name in names}
-    for cells in _cells(paths):
-        where = cells.where
-        row = cells.row.strip().removesuffix(".0")
-        text = cells.question.strip()
-        tag = cells.tag if cells.tag in names else cells.tag.strip()
-        if not re.fullmatch(r"[1-9][0-9]{0,14}", row):
-            raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
-        question = _QUESTION.fullmatch(text)
-        if text.startswith(f"{BY_ID}:"):
-            raise InputError(
-                f"{where}: is a question of schirn update; read its answers with schirn update, "
-                f"which adds them to the decisions"
-            )
-        if question is None:
-            raise InputError(
-                f"{where}: {brief(text)} is not a question of this program; keep the column "
-                f"'question' as it was written, or delete the line"
-            )
-        kind, of, draw, tags = question.group("kind", "of", "draw", "tags")
-        if question["table"] != table:
-            raise InputError(
-                f"{where}: the question is about another table, or its tags have changed since"
-            )
-        label = tag if tag in names else plain.get(tag, tag)
-        i = int(row) - 1
-        if i >= ranking.n_rows:
-            raise InputError(f"{where}: there is no row {row}; the table has {ranking.n_rows:,}")
-        prefix = text.rsplit(":", 2)[0]
-        bound = (prefix, i, label, "" if content is None else content[i])
-        inclusion = _inclusion(question["inclusion"], *bound)
-        is_same = _seal(inclusion, *bound).partition(":")[2] == question["check"]
-        if ids is not None and question["id"] != "-":
-            is_same = is_same and _id_hash(ids, i) == question["id"]
-        if not is_same:
-            raise InputError(
-                f"{where}: was asked about another row or tag, or row {row} has changed since; "
-                f"delete the line, and ask again"
-            )
-        answer = None if cells.right == NOT_SURE else cells.right == RIGHT
-        certificate = None if of is None else (of, int(draw), tags)
-        design = _round_of_text(question["round"])
-        asked_about = (where, i, label, answer, kind, certificate, design, inclusion)
-        yield _Line(*asked_about, cells.who, cells.when)
-
-
-def _cells(paths: Iterable[str | os.PathLike[str]]) -> Iterator[TaskAnswer]:
-    """Yield the raw answers of files of any kind."""
+    """Yield the answers of files, also those that do not count, which a note says."""
     for path in paths:
-        if is_task_file(path):
-            for answer in read_tasks(path):
-                yield replace(answer, right=_answer(answer.right, answer.where))
-            continue
-        for where, right, (row, tag, question) in _read(path, _COLUMNS):
-            yield TaskAnswer(where, row, tag, question, right, "", "")
+        lines = [_line(cells, rows) for cells in _cells(path)]
+        _check_about_this_table(path, lines)
+        if on_note is not None:
+            for sentence in _left_out(path, lines):
+                on_note(sentence)
+        yield from lines
+
+
+def _line(cells: TaskAnswer, rows: _Rows) -> _Line:
+    """Return one answer with the row and the tag that it is about now."""
+    where = cells.where
+    row = cells.row.strip().removesuffix(".0")
+    text = cells.question.strip()
+    if not re.fullmatch(r"[1-9][0-9]{0,14}", row):
+        raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
+    question = _QUESTION.fullmatch(text)
+    if text.startswith(f"{BY_ID}:"):
+        raise InputError(
+            f"{where}: is a question of schirn update; read its answers with schirn update, "
+            f"which adds them to the decisions"
+        )
+    if question is None:
+        raise InputError(
+            f"{where}: {brief(text)} is not a question of this program; keep the column "
+            f"'question' as it was written, or delete the line"
+        )
+    kind, of, draw, tags = question.group("kind", "of", "draw", "tags")
+    asked = int(row) - 1, rows.name(cells.tag)
+    i, inclusion = rows.find(question, *asked)
+    is_same_table = question["table"] == rows.digest
+    vocabulary = rows.vocabulary
+    label = vocabulary.merges.get(asked[1], asked[1])
+    # The set of a certificate is of one table.
+    certificate = None if of is None else (of, int(draw), tags if is_same_table else "")
+    line = _Line(
+        where,
+        i,
+        label,
+        asked,
+        None if cells.right == NOT_SURE else cells.right == RIGHT,
+        kind,
+        certificate,
+        _round_of_text(question["round"]),
+        inclusion,
+        cells.who,
+        cells.when,
+        is_dropped=asked[1] in vocabulary.drops,
+        is_listed=kind == MISSING or i in rows.rows_of(label),
+        is_same_table=is_same_table,
+    )
+    if is_same_table and certificate is not None and not line.counts:
+        raise InputError(_foreign(line))
+    return line
+
+
+def _foreign(line: _Line) -> str:
+    """Return the sentence about a line that is about no row of the table."""
+    if not line.is_same_table:
+        return f"{line.where}: the question is about another table, or its tags have changed since"
+    row = line.asked[0] + 1
+    return (
+        f"{line.where}: was asked about another row or tag, or row {row} has changed since; delete "
+        f"the line, and ask again"
+    )
+
+
+def _check_about_this_table(path: str | os.PathLike[str], lines: Sequence[_Line]) -> None:
+    """Raise InputError if most lines of a file are about no row of the table."""
+    foreign = [line for line in lines if line.is_foreign]
+    n_others = sum(not line.is_dropped for line in lines)
+    if 2 * len(foreign) <= n_others:
+        return
+    sentence = _foreign(foreign[0])
+    if n_others > 1:
+        sentence += f" ({len(foreign)} of {len(lines)} answers in {path})"
+    # Decisions find their rows again, whatever has become of the others.
+    raise InputError(sentence, parameter="decisions")
+
+
+def _left_out(path: str | os.PathLike[str], lines: Sequence[_Line]) -> Iterator[str]:
+    """Yield sentences about the answers of a file that do not count."""
+    n_dropped = sum(line.is_dropped for line in lines)
+    if n_dropped:
+        n_lines = len(lines)
+        yield f"{path}: {n_dropped} of {n_lines} answers are about tags that the vocabulary drops"
+    others = [line for line in lines if not line.is_dropped and not line.counts]
+    if others:
+        names = [line.where.removeprefix(f"{path}, answer ") for line in others[:_MAX_NAMED]]
+        names += ["..."] * (len(others) > _MAX_NAMED)
+        yield (
+            f"{path}: {len(others)} of {len(lines)} answers do not count, since their rows or tags "
+            f"have changed, or the lines were edited: {', '.join(names)}"
+        )
+
+
+def _cells(path: str | os.PathLike[str]) -> Iterator[TaskAnswer]:
+    """Yield the answers of a file of any kind as they are written there."""
+    if is_task_file(path):
+        for answer in read_tasks(path):
+            yield replace(answer, right=_answer(answer.right, answer.where))
+        return
+    for where, right, (row, tag, question) in _read(path, _COLUMNS):
+        yield TaskAnswer(where, row, tag, question, right, "", "")
 
 
 def _answer(text: str, where: str) -> str:

@@ -24,6 +24,7 @@ from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
 from schirn._input import is_missing, repeated
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
+from schirn.cleaning.vocabulary import Vocabulary
 from schirn.exceptions import DataError, InputError
 
 RIGHT, WRONG, NOT_SURE, OPEN = ANSWERS = ("right", "wrong", "unsure", "open")
@@ -164,11 +165,14 @@ class Carried(NamedTuple):
         Decisions about unchanged rows, and about rows that have changed.
     gone : int
         Number of decisions about rows that the table does not have.
+    dropped : int
+        Number of decisions about tags that the vocabulary drops.
     """
 
     valid: dict[Cell, Decision]
     changed: dict[Cell, Decision]
     gone: int
+    dropped: int = 0
 
 
 class Decisions:
@@ -297,13 +301,16 @@ class Decisions:
         append_lines(self.path, [decision._asdict() for decision in new])
         return len(new)
 
-    def match(self, rows: RowContent) -> Carried:
-        """Match the decisions to the rows of a table.
+    def match(self, rows: RowContent, vocabulary: Vocabulary | None = None) -> Carried:
+        """Find the rows of the decisions in a table.
 
         Parameters
         ----------
         rows : RowContent
             The rows of the table.
+        vocabulary : Vocabulary, optional
+            What was applied to its tags: decisions carry over to the new name of a tag, where the
+            latest counts, and those about dropped tags are only counted.
 
         Returns
         -------
@@ -312,17 +319,27 @@ class Decisions:
         valid = dict[Cell, Decision]()
         changed = dict[Cell, Decision]()
         gone = 0
-        for decision in self:
+        dropped = 0
+        vocabulary = Vocabulary() if vocabulary is None else vocabulary
+        for decision in sorted(self, key=lambda record: record.when):
             row = rows.number.get(decision.id)
             if row is None:
                 gone += 1
+            elif decision.tag in vocabulary.drops:
+                dropped += 1
             else:
                 is_same = not decision.row or rows.hashes_of(decision.columns)[row] == decision.row
-                (valid if is_same else changed)[row, decision.tag] = decision
-        return Carried(valid, changed, gone)
+                tag = vocabulary.merges.get(decision.tag, decision.tag)
+                (valid if is_same else changed)[row, tag] = decision
+        return Carried(valid, changed, gone, dropped)
 
     def answer(
-        self, ranking: NoisyLabels, rows: RowContent, *, besides: Collection[Cell] = ()
+        self,
+        ranking: NoisyLabels,
+        rows: RowContent,
+        *,
+        besides: Collection[Cell] = (),
+        vocabulary: Vocabulary | None = None,
     ) -> tuple[NoisyLabels, Carried]:
         """Return a ranking with the answers about its rows, and the matched decisions.
 
@@ -335,13 +352,15 @@ class Decisions:
         rows : RowContent
             The rows that were ranked.
         besides : collection of (row, tag)
-            Tags to leave out, because newer answers about them follow.
+            Tags to leave out, since newer answers about them follow.
+        vocabulary : Vocabulary, optional
+            What was applied to the tags; see `match`.
 
         Returns
         -------
         tuple of NoisyLabels and Carried
         """
-        carried = self.match(rows)
+        carried = self.match(rows, vocabulary)
         answers = {cell: d for cell, d in carried.valid.items() if cell not in besides}
         ranking = _with_missing(ranking, [c for c, d in answers.items() if d.answer == RIGHT])
         for kind, tags in ((LISTED, ranking), (MISSING, ranking.missing)):
@@ -351,7 +370,13 @@ class Decisions:
             ranking = ranking.answered(ranking.questions_about(cells, kind), right)
         return ranking, carried
 
-    def save(self, ranking: NoisyLabels, rows: RowContent, who: str = "") -> int:
+    def save(
+        self,
+        ranking: NoisyLabels,
+        rows: RowContent,
+        who: str = "",
+        vocabulary: Vocabulary | None = None,
+    ) -> int:
         """Write the answers of a ranking that the file lacks; return their number.
 
         Parameters
@@ -362,13 +387,15 @@ class Decisions:
             The rows that were ranked.
         who : str, default=""
             Name of the person who answered.
+        vocabulary : Vocabulary, optional
+            What was applied to the tags; see `match`.
 
         Returns
         -------
         int
         """
         hashes = rows.hashes
-        stored = self.match(rows).valid
+        stored = self.match(rows, vocabulary).valid
         new = []
         for tags in (ranking, ranking.missing):
             answer = tags.worklist.answer

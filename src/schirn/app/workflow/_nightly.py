@@ -532,10 +532,9 @@ def update_tags(
     judgement = _judge_update(model, columns, cells, last, match, is_same_model)
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
-    vocabulary = vocabulary or Vocabulary()
-    ranking = with_kept_tags(ranking, vocabulary)
-    ranking, carried, since = _answered(ranking, decisions, rows, last.time)
-    # False is appended for the place -1 of new tags and rows; see `TagState.find`.
+    ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
+    ranking, carried, since = _answered(ranking, decisions, rows, last.time, vocabulary)
+    # Appended for the place -1, that of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]
     is_retrained = last.is_retrained or not is_same_model
     verdicts = _earlier_verdicts(last, was_removed, is_retrained)
@@ -658,12 +657,16 @@ def _most_emptied(shares: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _answered(
-    ranking: NoisyLabels, decisions: Decisions | None, rows: RowContent, when: str
+    ranking: NoisyLabels,
+    decisions: Decisions | None,
+    rows: RowContent,
+    when: str,
+    vocabulary: Vocabulary | None,
 ) -> tuple[NoisyLabels, Carried, list[Decision]]:
     """Return the ranking with all decisions, the matched decisions, and decisions after a time."""
     if decisions is None:
         return ranking, Carried({}, {}, 0), []
-    ranking, carried = decisions.answer(ranking, rows)
+    ranking, carried = decisions.answer(ranking, rows, vocabulary=vocabulary)
     return ranking, carried, decisions.since(when)
 
 

@@ -19,6 +19,7 @@ from schirn._progress import stage
 from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table
 from schirn.app.workflow._answers import (
     answered_tags,
+    check_answers,
     question_tasks,
     read_answers,
     task_decisions,
@@ -623,8 +624,14 @@ class TableCleaning:
     ) -> tuple[NoisyLabels, Certificate | None]:
         """Return the ranking with the answers of files, and the certificate that they continue."""
         draw_again = self.options.certify
-        counts = self._counts
-        return read_answers(paths, ranking, **self._bound_to, draw_again=draw_again, counts=counts)
+        return read_answers(
+            paths,
+            ranking,
+            **self._bound_to,
+            draw_again=draw_again,
+            counts=self._counts,
+            on_note=self._note,
+        )
 
     @property
     def _counts(self) -> Callable[[int, str, str], bool] | None:
@@ -648,8 +655,12 @@ class TableCleaning:
 
     @property
     def _bound_to(self) -> dict[str, Any]:
-        """Content and, if available, id of each row, to which answers are bound."""
-        return {"content": self._row_content, "ids": None if self.id_column is None else self.ids}
+        """What answers are bound to: name and content of each row, and the names of tags."""
+        return {
+            "content": self._row_content,
+            "ids": None if self.id_column is None else self.ids,
+            "vocabulary": self.source.vocabulary,
+        }
 
     @cached_property
     def _row_content(self) -> list[str]:
@@ -678,7 +689,8 @@ class TableCleaning:
 
     def _save_decisions(self) -> None:
         if self.decisions is not None and self._ranking is not None:
-            self.decisions.save(self._ranking, self.content, self.options.name or "")
+            who = self.options.name or ""
+            self.decisions.save(self._ranking, self.content, who, self.source.vocabulary)
 
     # Act.
 
@@ -694,6 +706,9 @@ class TableCleaning:
             This object.
         """
         options = self.options
+        files = (*options.answers, *self._exports)
+        # Ranking takes long; what is wrong with the answers is said before.
+        check_answers(files, self.tags, **self._bound_to, on_note=self._note)
         ranking = self.ranked
         self.certificate = None
         if opinions := self.opinions():
@@ -702,12 +717,13 @@ class TableCleaning:
             ranking = ranking.remove(options.remove, below=options.remove_below)
         if options.add is not None:
             ranking = ranking.add(above=options.add)
-        files = (*options.answers, *self._exports)
         if self.decisions is not None:
             self._merge_tasks(files, ranking)
             # Newer answers, from files, replace stored answers.
             newer = answered_tags(files, ranking, **self._bound_to, counts=self._counts)
-            ranking, self.carried = self.decisions.answer(ranking, self.content, besides=newer)
+            ranking, self.carried = self.decisions.answer(
+                ranking, self.content, besides=newer, vocabulary=self.source.vocabulary
+            )
         if files:
             ranking, self.certificate = self._with_files(files, ranking)
         self._ranking = ranking
