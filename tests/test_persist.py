@@ -421,3 +421,15 @@ def test_a_named_pipe_is_no_model(tmp_path):
     os.mkfifo(tmp_path / "pipe.schirn")
     with pytest.raises(ModelFileError, match="a named pipe"):
         schirn.load(tmp_path / "pipe.schirn")
+
+
+@pytest.mark.slow
+def test_a_model_of_thousands_of_labels_can_be_saved(tmp_path):
+    """No row has thousands of candidates, so a model need not judge one to be saved."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 300))
+    Y = (rng.random((120, 5000)).argsort(axis=1) < 4).astype(int)
+    model = schirn.Sieve(kernel="linear").fit(X, Y)
+    schirn.save(model, tmp_path / "many.schirn")
+    scores = schirn.load(tmp_path / "many.schirn").decision_function(X[:3])
+    np.testing.assert_array_equal(scores, model.decision_function(X[:3]))

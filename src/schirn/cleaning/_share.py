@@ -8,9 +8,15 @@ questions are like the others:
 
 where y is 1 for a hit. The predictions p only reduce the residuals. They come from the curve of
 `posterior`, fitted in five folds so that no answer predicts itself, and are the same for all
-rounds. The rounds are weighted by their predicted precision. The variance is the larger of the
-predicted and the observed one, compared once for all rounds and once for each, and averaged. A
-round that could not have asked about every open tag decides its own tags, and says nothing about
+rounds. Rounds are weighted by their predicted precision. The variance is the larger of the
+predicted and the observed variance, compared once for all rounds together and once for each round,
+and averaged.
+
+With few hits, or few misses, both variances are far too small: they vanish without any. Then the
+interval also contains that of Clopper and Pearson for the answers alone, whose number is an
+effective one where π differs, and in which one more hit with the smallest π is always possible.
+
+A round that could not have asked about every open tag decides its own tags, and says nothing about
 others. Tags that came to the table after a round may all be hits or none, as far as it knows.
 """
 
@@ -62,6 +68,10 @@ class _Estimate(NamedTuple):
     predicted_variance: float
     observed_variance: float
     n_new: int
+    n_before: int
+    n_open: int
+    is_hit: Array
+    inclusion: Array
 
 
 def number_of_hits(work: Worklist) -> Interval:
@@ -79,9 +89,9 @@ def number_of_hits(work: Worklist) -> Interval:
     if not samples:
         return Interval(np.nan, n_hits, n_possible)
     p = cross_fitted(work)
-    estimates = np.array([_estimate(sample, work, p) for sample in samples])
-    mean, predicted, observed, new = estimates.T
-    # + 1, so that a round with a predicted variance of nearly 0 does not outweigh all others.
+    estimates = [_estimate(sample, work, p) for sample in samples]
+    mean, predicted, observed, new = np.array([estimate[:4] for estimate in estimates]).T
+    # + 1 keeps a round with a predicted variance of nearly 0 from outweighing all others.
     weight = 1 / (predicted + 1)
     weight /= weight.sum()
     largest = max(weight**2 @ predicted, weight**2 @ observed)
@@ -95,9 +105,7 @@ def number_of_hits(work: Worklist) -> Interval:
     # Tags answered "unsure" may or may not be hits.
     unsure = n_possible - n_hits - np.count_nonzero(work.usable & np.isnan(work.answer))
     n_new = float(weight @ new)
-    low = center - half - n_new
-    high = center + half + unsure + n_new
-    ends = np.clip([center, low, high], n_hits, n_possible)
+    ends = np.clip([center, low - n_new, high + unsure + n_new], n_hits, n_possible)
     return Interval(*ends.tolist())
 
 
@@ -206,7 +214,8 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
     observed = float(np.sum(residual**2 * (1 - inclusion)))
     was_asked = ~np.isnan(work.answer) & (work.answers.number < design.number)
     n_new = max(0, int(np.count_nonzero(work.usable & ~was_asked)) - design.n_open)
-    return _Estimate(float(mean), predicted, observed, n_new)
+    counts = (n_new, int(n_before), len(open_tags))
+    return _Estimate(float(mean), predicted, observed, *counts, is_hit[tags], inclusion)
 
 
 def forecast_of_hits(work: Worklist, k: int) -> float:

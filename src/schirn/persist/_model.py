@@ -34,6 +34,8 @@ RECORDS: dict[str, type[Any]] = {
     "TrainingRows": TrainingRows,
     "VoteModel": VoteModel,
 }
+# Number of candidates of the rows on which a model is tried.
+_N_CANDIDATES = 20
 # Transformers whose fitted state consists of numbers and arrays.
 _TRANSFORMERS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler"), "sklearn.preprocessing"),
@@ -92,7 +94,9 @@ def _check_method(model: PartialMultiLabelClassifier) -> None:
         raise ValueError("n_features_in_ is not a number, or label_names_ are not strings")
     # A single row could hide mismatched shapes, and zeros could hide infinite numbers.
     X = np.random.RandomState(0).standard_normal((7, d))
-    Y = np.ones((len(X), len(names)), dtype=np.uint8)
+    # As many candidates as rows have: a row that lists thousands of labels is out of range.
+    Y = np.zeros((len(X), len(names)), dtype=np.uint8)
+    Y[:, :_N_CANDIDATES] = 1
     outputs = [model.decision_function(X), model.predict(X), model.predict_proba(X)]
     outputs += [model.disambiguate(X, Y), model.predict(X, threshold="cardinality")]
     if any(scores.shape != Y.shape or not np.isfinite(scores).all() for scores in outputs):

@@ -303,10 +303,19 @@ class TagTable:
             )
 
     def _check_separator(self) -> None:
-        """Raise InputError if most cells have another separator instead of the default.
+        """Raise InputError if most cells have another separator instead of the default."""
+        mark, sentence = self._other_separator()
+        if mark:
+            raise InputError(
+                f"{sentence}; give {mark!r} as the separator if it is one", parameter="separator"
+            )
 
-        Few have the default one: at most 5% of the cells, or a tenth as many as the other, and most
-        of these do not contain both, as names such as "Washington, DC" would.
+    def _other_separator(self, usual: Collection[str] = ()) -> tuple[str, str]:
+        """Return the mark that most cells have instead of the separator, and say so; usually "".
+
+        Few have the separator: at most 5% of the cells, or a tenth as many as the other, and most
+        of these do not contain both, as names such as "Washington, DC" would. Marks in the cells of
+        `usual` do not count.
         """
         cells = [cell for cell in self.table.column(self.labels) if isinstance(cell, str)]
         cells = [cell for cell in cells if cell.strip()]
@@ -314,17 +323,16 @@ class TagTable:
         n_own = len(own)
         count = f"only {n_own:,}" if n_own else "none"
         for mark in SEPARATORS:
-            n_other = sum(mark in cell for cell in cells)
+            n_other = sum(mark in cell and cell not in usual for cell in cells)
             if mark == self.separator or 2 * n_other <= len(cells):
                 continue
             n_both = sum(mark in cell for cell in own)
             is_rare = _CLEARLY * n_own <= n_other and 2 * n_both < n_own
             if n_own <= _STRAY * len(cells) or is_rare:
-                raise InputError(
-                    f"{self.path}: most cells of {brief(self.labels)} contain {mark!r} and {count} "
-                    f"{self.separator!r}; give {mark!r} as the separator if it is one",
-                    parameter="separator",
-                )
+                name = brief(self.labels)
+                said = f"most cells of {name} contain {mark!r} and {count} {self.separator!r}"
+                return mark, f"{self.path}: {said}"
+        return "", ""
 
     def new_columns(
         self, suggest: bool = False, add: bool = False, note: bool = False

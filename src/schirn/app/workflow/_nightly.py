@@ -532,7 +532,8 @@ def update_tags(
     judgement = _judge_update(model, columns, cells, last, match, is_same_model)
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
-    ranking = with_kept_tags(ranking, vocabulary or Vocabulary())
+    vocabulary = vocabulary or Vocabulary()
+    ranking = with_kept_tags(ranking, vocabulary)
     ranking, carried, since = _answered(ranking, decisions, rows, last.time, vocabulary)
     # Appended for the place -1, that of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]

@@ -228,7 +228,7 @@ class TableUpdate:
         if last is not None:
             notes = [
                 f"{self.state_path} was written for another model: all rows are judged again, and "
-                f"drift since training is not known; schirn fit --id writes the state of a model"
+                f"drift since training is not known; schirn fit --id writes a new state"
             ]
         if getattr(self.model.method_, "training_rows_", None) is None:
             notes.append(
