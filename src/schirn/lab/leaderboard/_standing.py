@@ -122,19 +122,19 @@ class Standing:
     def headline(self) -> str:
         """The mean ranks of Sieve in one sentence, or that there are none yet."""
         if not self.shown:
-            return f"{self._counted} have been computed so far, too few to rank methods."
+            return (
+                f"{self.progress.n_runs:,} of its {self.progress.n_planned:,} runs have been "
+                "computed so far, too few to rank methods."
+            )
         ranks = {track: table.friedman for track, table in self._held_out_tables.items()}
         first = next(iter(ranks.values()))
         places = [f"{test.ranks[OURS]:.1f} with {track} features" for track, test in ranks.items()]
-        so_far = "On" if self.progress.is_complete else f"With the first {self._counted}, on"
+        counted = f"{len(self.shown):,} of its {self.progress.n_planned:,} runs"
+        so_far = "On" if self.progress.is_complete else f"With the first {counted}, on"
         return (
             f"{so_far} {len(first.blocks.names)} data sets that were not used in its design, "
             f"{OURS} has a mean rank of {' and '.join(places)} among {len(first.ranks)} methods."
         )
-
-    @property
-    def _counted(self) -> str:
-        return f"{self.progress.n_runs:,} of its {self.progress.n_planned:,} runs"
 
     @cached_property
     def _held_out_tables(self) -> dict[str, RankTable]:
