@@ -301,7 +301,7 @@ def test_rows_are_found_wherever_they_are(tmp_path):
             f"{other_name} holds 'b', but the list of changes expects 'a;b'",
             f"{name} is not in the table any more",
         ]
-        with pytest.raises(InputError, match="2 rows cannot be changed: row 2 holds"):
+        with pytest.raises(InputError, match=f"2 rows cannot be changed: {other_name} holds"):
             listed.apply(opened.column("tags"), keys=keys)
 
 
