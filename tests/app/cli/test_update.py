@@ -378,6 +378,29 @@ def test_a_state_without_the_rows_of_training_is_read(place):
     assert set(old.training_tags) < set(state.training_tags)
 
 
+def test_an_undo_lasts_if_it_is_kept(place, capsys):
+    first_night()
+    # A person undoes the list of the last night, and the table is again as it was.
+    assert update("--changes", "c.csv") == 0
+    one = removed()
+    assert main(["apply", "c.csv", "items.csv", "-o", "applied.csv"]) == 0
+    undo = ["undo", "c.csv", "applied.csv"]
+    assert main([*undo, "-o", "items2.csv"]) == 0
+    assert (place / "items2.csv").read_bytes() == (place / "items.csv").read_bytes()
+    assert update() == 0
+    assert removed() == one
+    capsys.readouterr()
+    keep = ["--keep", "d.jsonl", "--name", "Eve"]
+    assert "give --output or --commit" in refused(capsys, *undo, *keep)
+    assert main([*undo, "-o", "items2.csv", *keep]) == 0
+    assert f"added {len(one)} decisions to d.jsonl" in capsys.readouterr().err
+    assert update() == 0
+    assert not removed() & one
+    check_decisions()
+    said = {(each.id, each.tag) for each in Decisions("d.jsonl") if each.who == "Eve"}
+    assert said == one
+
+
 def test_without_answers_nothing_is_removed(place, capsys):
     assert update() == 0
     assert removed() == set()
@@ -410,6 +433,13 @@ def test_a_rejected_night_replaces_nothing(place, capsys):
     assert (report["violations"][0]["name"], report["gone_share"]) == ("drift.gone_rows", 0.7)
     assert [report[name] for name in ("output", "changes", "questions", "state")] == [None] * 4
     assert "70% of last night's rows are gone; is the export complete?" in err
+    sentence = "drift.gone_rows: 70.00%, limit 0.2 of the rows of the last run"
+    assert f"schirn: {sentence}\n" in err
+    assert (report["error"], report["exit_code"]) == (sentence, 4)
+    assert update(*words, "--json", "--log-json") == 4
+    out, err = capsys.readouterr()
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert ("error", sentence) in [(line["level"], line["message"]) for line in lines]
     assert "are written: an expectation is not met" in err
     assert [path.read_bytes() for path in files] == before
 

@@ -13,6 +13,7 @@ from schirn.app.tables import (
     write_back,
     write_copy,
 )
+from schirn.app.workflow import RIGHT, WRONG, Decision, Decisions
 from schirn.cleaning import ChangeList
 from schirn.exceptions import InputError
 from schirn.program.data import TEXT_FORMAT
@@ -20,7 +21,7 @@ from schirn.program.output import facts, note, number, print_json
 
 # The exit code if --partial has skipped rows.
 CONFLICTS = 3
-# `schirn undo` has the same options.
+# `schirn undo` has the same options, and more.
 OPTIONS = f"""
 changes CHANGES  list of changes, .csv
 data TABLE  table; a file is never changed, and a database only with --commit
@@ -50,6 +51,25 @@ def run(args: argparse.Namespace) -> int:
     schirn apply changes.csv duckdb:shop.db --write-back items.tags --commit
     """
     return change_table(args, forward=True)
+
+
+def keep_undone(path: str, who: str, changes: ChangeList) -> int:
+    """Store what was taken back as answers of a person; return the number of new ones.
+
+    Parameters
+    ----------
+    path : str
+        File of decisions.
+    who : str
+        Name of the person.
+    changes : ChangeList
+    """
+    decisions = []
+    for change in changes:
+        if change.change in ("removal", "addition"):
+            tag, answer = (change.before, RIGHT) if change.before else (change.after, WRONG)
+            decisions.append(Decision(changes.keys[change.row], tag, answer, who))
+    return Decisions(path).add(decisions)
 
 
 def change_table(args: argparse.Namespace, forward: bool) -> int:

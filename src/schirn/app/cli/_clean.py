@@ -37,6 +37,7 @@ from schirn.app.cli._reading import (
     no_other_additions,
     no_others,
     other_targets,
+    unmet,
 )
 from schirn.app.tables import KINDS, Expectations, Violation, is_database
 from schirn.app.workflow import CleaningOptions, TableCleaning
@@ -194,7 +195,7 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
     _write(args, result)
     result.seconds = time.perf_counter() - start
     if args.json:
-        print_json(result.document())
+        print_json(result.document() | unmet(violations))
     else:
         _print(result)
     _print_violations(violations)
@@ -216,7 +217,7 @@ def _print_checks(args: argparse.Namespace, result: "_Result", violations: list[
     """Print the violations; no tag is ranked."""
     result.violations = violations
     if args.json:
-        print_json({"data": args.data, **result.checks()})
+        print_json({"data": args.data, **result.checks(), **unmet(violations)})
     _print_violations(violations)
     note("no tag was ranked because of --strict", error=True)
     return UNEXPECTED

@@ -11,7 +11,7 @@ import numpy as np
 
 from schirn._files import brief_list, check_writable
 from schirn._text import format_suffix
-from schirn.app.tables import TABLES, is_database, is_table_name, open_table
+from schirn.app.tables import TABLES, Violation, is_database, is_table_name, open_table
 from schirn.app.workflow import (
     LABEL_STUDIO,
     Carried,
@@ -365,6 +365,23 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
                 f"{path}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
             )
         check_writable(path)
+
+
+def unmet(violations: Sequence[Violation]) -> dict[str, Any]:
+    """Return what a JSON document says if expectations are not met, as that of any other error.
+
+    Parameters
+    ----------
+    violations : list of Violation
+
+    Returns
+    -------
+    dict
+        Empty if there are none.
+    """
+    if not violations:
+        return {}
+    return {"error": "; ".join(map(str, violations)), "exit_code": UNEXPECTED}
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from schirn.app.cli._reading import (
     check_outputs,
     describe_decisions,
     no_others,
+    unmet,
 )
 from schirn.app.tables import Expectations
 from schirn.app.workflow import WRONG, CleaningOptions, TableUpdate, Update
@@ -157,14 +158,14 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         "state": None if violations else table.state_path,
     }
     if args.json:
-        print_json(document)
+        print_json(document | unmet(violations))
     else:
         about = "" if store is None else describe_decisions(store, update.carried)
         _report(document, update, about, dict(zip(ids, table.texts, strict=True)))
-        for violation in violations:
-            note(str(violation), error=True)
-        if not args.expect and violations:
-            note("if that is as it should be, say so in a file for --expect: [drift] emptied = 1")
+    for violation in violations:
+        note(str(violation), error=True)
+    if not args.expect and violations:
+        note("if that is as it should be, say so in a file for --expect: [drift] emptied = 1")
     if outputs.questions and outputs.tool is not None:
         words = ["schirn", "update", args.data, "--model", args.model, "--id", args.id]
         words += ["--decisions", args.decisions or "FILE.jsonl"]
