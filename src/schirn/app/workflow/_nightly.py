@@ -219,7 +219,8 @@ class TagState:
             return cls(**head, **values)._with_training()
         except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
             raise DataError(
-                f"{path}: not the state of an update, or damaged; delete it to judge all rows again"
+                f"{path}: not the state of an update, or damaged, or of another version of schirn; "
+                f"delete it to judge all rows again"
             ) from None
 
     def _with_training(self) -> "TagState":
