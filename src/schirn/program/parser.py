@@ -58,6 +58,12 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
         # Python 3.14 colours the help.
         self.color = False
+        self.given: set[str] = set()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments; no option with one value may be given twice."""
+        self.given.clear()
+        return super().parse_known_args(args, namespace)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Return the value of an option; "--" after "=" is a value like any other."""
@@ -75,6 +81,18 @@ class Parser(argparse.ArgumentParser):
             known = re.findall(r"[\w-]+", choice[2])
             message = f"there is no command {choice[1]!r}; {suggest(choice[1], known)}"
         raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
+
+
+class _Once(argparse.Action):
+    """An option with one value, of which a second one would silently replace the first."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        if self.dest in parser.given:
+            raise argparse.ArgumentError(self, "is given twice, but takes one value")
+        parser.given.add(self.dest)
+        setattr(namespace, self.dest, values)
 
 
 @dataclass(frozen=True)
@@ -197,6 +215,8 @@ def _add_option(group: Any, head: str, text: str, settings: dict[str, Any]) -> N
         keywords["metavar"] = metavar
     else:
         keywords["action"] = "store_true"
+    if value and flags.startswith("-"):
+        keywords["action"] = _Once
     if kind:
         keywords["type"] = _TYPES[kind]
     if value.endswith("..."):

@@ -46,6 +46,17 @@ def test_every_example_parses(capsys):
             assert parser.parse_args(words) is not None
 
 
+def test_an_option_with_one_value_is_given_once(capsys):
+    parser = build_parser(commands())
+    for command in ("clean", "review", "fit", "vocabulary"):
+        words = [command, "items.csv", "--vocabulary", "a.csv", "--vocabulary=b.csv"]
+        assert main(words) == 2
+        assert "--vocabulary: is given twice, but takes one value" in capsys.readouterr().err
+    words = ["clean", "items.csv", "--answers", "a.csv", "--answers", "b.csv", "--threads", "1"]
+    for _ in range(2):
+        assert parser.parse_args(["--threads", "2", *words]).answers == ["a.csv", "b.csv"]
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"schirn {schirn.__version__}\n"
