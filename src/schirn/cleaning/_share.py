@@ -32,6 +32,11 @@ _FEWEST_ANSWERS = 5
 _LARGEST_SURPRISE = 2.0
 
 
+# Fewer answers say something about the share only if its interval is narrower than this.
+_FEW_ANSWERS = 10
+_WIDE = 0.5
+
+
 class Interval(NamedTuple):
     """An estimate and its 90% interval.
 
@@ -53,6 +58,12 @@ class _Estimate(NamedTuple):
     mean: float
     predicted_variance: float
     observed_variance: float
+
+
+def is_vague(n_answers: int, interval: tuple[float, float]) -> bool:
+    """Return whether answers say too little about a share: fewer than ten, and a wide interval."""
+    low, high = interval
+    return n_answers < _FEW_ANSWERS and high - low >= _WIDE
 
 
 def number_of_hits(work: Worklist) -> Interval:
