@@ -83,6 +83,28 @@ def test_fifty_answers_remove_wrong_tags(digits, answered):
     assert abs(answered.expected_wrong(100) - next_wrong) < 10
 
 
+def test_a_few_answers_say_nothing_about_the_share(ranking, digits):
+    asked = ranking.questions(25)
+    right = digits.y_true[asked.row, asked.column] == 1
+
+    def after(n):
+        first = ranking.questions(25)
+        return ranking.answered(first, [*right[:n].tolist(), *[None] * (25 - n)])
+
+    for n in (1, 2):
+        few = after(n)
+        low, high = few.wrong_share_interval
+        assert high - low >= 0.5
+        assert few.is_share_vague
+        assert "too little about the share of wrong tags" in few.sentence
+        assert few.trade_off_sentence == ""
+        # The figures are there for those who ask.
+        assert few.summary()["wrong_share"] == few.wrong_share
+    assert after(1).sentence.startswith("1 answer says")
+    assert not after(10).is_share_vague
+    assert after(10).sentence.startswith("Based on 10 answers, about")
+
+
 def test_questions_come_in_two_steps_and_never_twice(ranking, digits):
     def ranks_of(ranking, asked):
         order = ranking.worklist.order

@@ -10,7 +10,7 @@ import numpy as np
 from schirn._input import Array
 from schirn.cleaning._opinions import Opinions, standardised
 from schirn.cleaning._rounds import Answers
-from schirn.cleaning._share import Interval, forecast_of_hits, number_of_hits
+from schirn.cleaning._share import Interval, forecast_of_hits, is_vague, number_of_hits
 from schirn.cleaning._storage import Storage
 from schirn.cleaning.questions import LIKELY, UNSURE, Worklist
 from schirn.cleaning.ranker import Annotator
@@ -192,11 +192,13 @@ class MissingTags:
 
     @property
     def sentence(self) -> str:
-        """Sentence about the number of correct tags among these; "" without answers."""
+        """Sentence about the number of correct tags among these; "" if too little is known."""
         n_answers = len(self.worklist.answered)
         if not n_answers or np.isnan(self.right_share):
             return ""
         low, high = self.right_share_interval
+        if is_vague(n_answers, (low, high)):
+            return ""
         answers = "1 answer" if n_answers == 1 else f"{n_answers:,} answers"
         return (
             f"Based on {answers}, about {self.right_share:.1%} of the "

@@ -45,6 +45,11 @@ _FEWEST_ANSWERS = 5
 _LARGEST_SURPRISE = 2.0
 
 
+# Fewer answers say something about the share only if its interval is narrower than this.
+_FEW_ANSWERS = 10
+_WIDE = 0.5
+
+
 class Interval(NamedTuple):
     """An estimate and its 90% interval.
 
@@ -72,6 +77,12 @@ class _Estimate(NamedTuple):
     n_open: int
     is_hit: Array
     inclusion: Array
+
+
+def is_vague(n_answers: int, interval: tuple[float, float]) -> bool:
+    """Return whether answers say too little about a share: fewer than ten, and a wide interval."""
+    low, high = interval
+    return n_answers < _FEW_ANSWERS and high - low >= _WIDE
 
 
 def number_of_hits(work: Worklist) -> Interval:

@@ -19,7 +19,7 @@ from schirn._optional import optional
 from schirn.cleaning._opinions import Voice, agreement, read_opinions
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
-from schirn.cleaning._share import Interval, forecast_of_hits, number_of_hits
+from schirn.cleaning._share import Interval, forecast_of_hits, is_vague, number_of_hits
 from schirn.cleaning._storage import Storage
 from schirn.cleaning._trade_off import TARGETS, TradeOff, first_target, trade_offs
 from schirn.cleaning.certificate import (
@@ -381,6 +381,11 @@ class NoisyLabels:
         return self._number_wrong.mean / self.n_in_share
 
     @property
+    def is_share_vague(self) -> bool:
+        """Whether the share is not worth telling: fewer than ten answers, and a wide interval."""
+        return is_vague(self.n_answers, self.wrong_share_interval)
+
+    @property
     def n_in_share(self) -> int:
         """Number of judged tags that no rule decides, at least 1."""
         return max(1, int((self.judged & (self._by_rule == 0)).sum()))
@@ -433,6 +438,9 @@ class NoisyLabels:
                 f"The {number} {verb} not about a random sample of these tags, so nothing is known "
                 f"about the share of wrong tags."
             )
+        if self.is_share_vague:
+            verb = "says" if self.n_answers == 1 else "say"
+            return f"{answers} {verb} too little about the share of wrong tags."
         return (
             f"Based on {answers}, about {self.wrong_share:.0%} of {self.tags_in_share} are wrong "
             f"(90% interval: {low:.0%} to {high:.0%})."
@@ -688,7 +696,7 @@ class NoisyLabels:
         """
         work = self.worklist
         is_idle = not self._has_orders and not work.limit(self.precision)
-        if not is_idle or not len(work.answered) or not len(work.order):
+        if not is_idle or not len(work.answered) or not len(work.order) or self.is_share_vague:
             return ""
         reason = "probably fewer of the others are wrong"
         if work.posterior.expects(self.precision):

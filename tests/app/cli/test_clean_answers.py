@@ -128,6 +128,21 @@ def test_rows_with_a_repeated_id_are_numbered_everywhere(table, capsys):
     assert "id" not in json.loads(capsys.readouterr().out)["suspects"][0]
 
 
+def test_columns_that_could_help_are_named_if_nothing_can_be_removed(table, tmp_path, capsys):
+    path = tmp_path / "q.csv"
+    argv = ["clean", str(table), "--text", "code", "--method", "CandidateRidge"]
+    assert main([*argv, "--questions", str(path)]) == 0
+    rows = read_csv(path)
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({**row, "right": "yes"} for row in rows)
+    capsys.readouterr()
+    assert main([*argv, "--answers", str(path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "columns not used: description; try --text code,description" in printed
+
+
 @pytest.mark.parametrize(("share", "is_chance"), [(0.07, True), (0.104, True), (0.2, False)])
 def test_a_ranking_no_better_than_chance_is_called_so(
     table, tmp_path, capsys, monkeypatch, share, is_chance
@@ -146,7 +161,7 @@ def test_the_whole_loop(table, items, tmp_path, capsys):
     assert clean(table, "--questions", first, "--id", "id") == 0
     assert f"--answers {first}" in capsys.readouterr().err
     rows = fill(first, items)
-    assert list(rows[0]) == ["row", "id", "text", "tag", "right", "question"]
+    assert list(rows[0]) == ["row", "id", "text", "tag", "other_tags", "right", "question"]
     assert len(rows) == 25
     assert [int(row["row"]) for row in rows] == sorted(int(row["row"]) for row in rows)
     assert clean(table, "--answers", first, "--questions", second, "--number", "30") == 0

@@ -80,6 +80,14 @@ def test_two_steps_of_questions_as_in_the_library(session):
     assert (current["item"], current["label"]) == (f"item {suspect['row']}", suspect["label"])
 
 
+def test_two_answers_say_nothing_about_the_share(session):
+    answer(session, 2)
+    line = session.known()["line"]
+    assert line == "Your answers will show how many tags are wrong, and which can be removed."
+    answer(session, 8)
+    assert "of all tags are wrong (90% interval: " in session.known()["line"]
+
+
 def test_first_questions_hide_what_the_model_thinks(session):
     current = session.view()["current"]
     assert current["blind"]

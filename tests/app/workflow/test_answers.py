@@ -62,10 +62,30 @@ def test_answers_are_those_of_the_library(asked):
 def test_the_file_does_not_tell_the_rank(asked):
     _, _, path, _ = asked
     table = pd.read_csv(path)
-    assert list(table.columns) == ["row", "tag", "right", "question"]
+    assert list(table.columns) == ["row", "tag", "other_tags", "right", "question"]
     # Of round and row, only checksums differ from line to line.
     assert table["question"].str.rsplit(":", n=3).str[0].nunique() == 1
     assert table["right"].isna().all()
+
+
+def test_the_other_tags_are_shown_and_need_not_come_back(asked):
+    ranking, _, path, fill = asked
+
+    def check(table):
+        for line in table.fillna("").itertuples():
+            of_row = (ranking.row == int(line.row) - 1) & (ranking.answer != 0)
+            others = [label for label in ranking.label[of_row] if label != line.tag]
+            assert line.other_tags == "; ".join(others)
+
+    check(pd.read_csv(path, dtype=str))
+    answered = read_answers([fill(WORDS)], ranking)[0]
+    # Files of earlier versions lack the column.
+    pd.read_csv(path, dtype=str).drop(columns="other_tags").to_csv(path, index=False)
+    assert answers_of(read_answers([path], ranking)[0]) == answers_of(answered)
+    # A tag that was called wrong is no longer among those of its row.
+    ranking = answered
+    write_questions(path, ranking.questions(200), ranking)
+    check(pd.read_csv(path, dtype=str))
 
 
 def test_text_and_id_are_shown_and_formulas_are_not_run(tmp_path):

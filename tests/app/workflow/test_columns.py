@@ -50,6 +50,17 @@ def test_texts_to_show_are_the_cells_of_words(make):
     assert make([{"tags": "a", "x": 1}]).texts() == [""]
 
 
+def test_columns_of_words_that_are_not_learned_from(make):
+    rows = [
+        {"tags": "a", "sku": f"A-{i}", "name": f"lamp no {i}", "about": f"A lamp {i} for all rooms",
+         "brand": "Lux", "x": i % 3} for i in range(9)
+    ]  # fmt: skip
+    assert make(rows, text=["about"], id="name").more_text() == (["about"], ["name"])
+    assert make(rows, text=["about", "name"]).more_text() == (["about", "name"], [])
+    # Columns of numbers would be left out by --text.
+    assert make(rows, text=["about"], columns=["x"]).more_text() == ([], [])
+
+
 def test_ids_and_images(make):
     rows = [{"tags": "a", "x": 1, "file": "a.png"}, {"tags": "b", "x": 2, "file": ""}]
     table = make(rows, id="x", image="file")

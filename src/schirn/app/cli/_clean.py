@@ -413,7 +413,7 @@ class _Result:
             "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
             f"{_called_wrong(ranking)}{self.unchecked}{self.spared}",
             "right removals": expected_removals(ranking),
-            "more removals": no_others(ranking),
+            "more removals": _more_removals(cleaning),
             "other targets": other_targets(ranking),
             "opinions": " ".join(voice.sentence for voice in ranking.voices()),
             "missing tags": ranking.missing.sentence,
@@ -436,6 +436,18 @@ def _called_wrong(ranking: NoisyLabels) -> str:
     """Return words about removed tags answered "wrong", which certificates leave out."""
     n_called_wrong = int((ranking.answer == 0).sum())
     return f", {n_called_wrong:,} of them called wrong by an answer" if n_called_wrong else ""
+
+
+def _more_removals(cleaning: TableCleaning) -> str:
+    """Return why nothing but answers is acted on, and which columns could help."""
+    reason = no_others(cleaning.ranking)
+    if not reason:
+        return ""
+    used, unused = cleaning.source.more_text()
+    if not unused:
+        return reason
+    columns = ",".join([*used, *unused])
+    return f"{reason}; columns not used: {', '.join(unused)}; try --text {shlex.quote(columns)}"
 
 
 def _row_name(cleaning: TableCleaning, row: int) -> str:

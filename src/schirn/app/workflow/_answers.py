@@ -1,6 +1,7 @@
 """Questions as a table that a person fills in, and the answers read back.
 
-The file says neither how suspicious a tag is nor why it was chosen, which would bias the answers.
+The file shows the other tags of the row. It says neither how suspicious a tag is nor why it was
+chosen, which would bias the answers.
 Its last column says what was asked, so that the lines may be reordered, deleted or joined with
 those of other files: the table, the round of questions or the draw of a certificate, and a checksum
 of all this, the row number, the tag, and what the row holds. If the table has changed since, rows
@@ -146,13 +147,22 @@ def write_questions(
         earlier=earlier,
     )
     columns = {"id": ids, "text": texts, "before": earlier or None}
-    order = ("row", "id", "text", "tag", "before", "right", "question")
+    order = ("row", "id", "text", "tag", "other_tags", "before", "right", "question")
     names = [name for name in order if columns.get(name, "") is not None]
     lines = []
     for task in tasks:
-        cells = {**vars(task), "row": str(task.row + 1), "right": ""}
+        other_tags = _other_tags(ranking, task.row, task.tag)
+        cells = {**vars(task), "row": str(task.row + 1), "other_tags": other_tags, "right": ""}
         lines.append([cells[name] for name in names])
     _write(path, names, lines)
+
+
+def _other_tags(ranking: NoisyLabels, row: int, tag: str) -> str:
+    """Return the other tags of a row as one text, without those that were called wrong."""
+    start, end = np.searchsorted(ranking.row, (row, row + 1)).tolist()
+    columns = ranking.column[start:end][ranking.answer[start:end] != 0]
+    names = [ranking.label_names[j] for j in columns]
+    return "; ".join(name for name in names if name != tag)
 
 
 def question_tasks(

@@ -1,6 +1,7 @@
 """Columns of a table to clean: read tags, features and others, and write the cleaned copy."""
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ _LARGE = 2**26
 # Maximum number of texts that a Dask worker converts at once.
 _TEXTS = 50_000
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
+# A word, unlike in a number or a code.
+_LETTERS = re.compile(r"[^\W\d_]{3}")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
 
@@ -593,6 +596,30 @@ class TagTable:
             used = {name for kind in transformer.kinds for name in transformer.names_of(kind)}
         names = [*chain(*self._kinds.values()), *filter(None, [self._image])]
         return [name for name in names if name not in used]
+
+    def more_text(self) -> tuple[list[str], list[str]]:
+        """Return the columns of text that are learned from, and others of words to learn from.
+
+        These have words in most cells, and mostly different ones, such as names; ids may be names.
+
+        Returns
+        -------
+        tuple of two lists of str
+            The second is empty if other columns than texts are learned from.
+        """
+        transformer = self.transformer()
+        if transformer is None or transformer.kinds != ["text"]:
+            return [], []
+        used = transformer.names_of("text")
+        roles = {self.labels, self._known_clean, self._group, self._image, *used}
+        names = [name for name in self.table.columns if name not in roles]
+        cells = {name: text_cells(self.table, name) for name in names}
+        least = self.table.n_rows / 2
+        return used, [
+            name
+            for name, texts in cells.items()
+            if len(set(texts)) > least and sum(map(bool, map(_LETTERS.search, texts))) > least
+        ]
 
     def texts(self) -> list[str]:
         """Return the text of each row: the columns of text or, without any, all cells of words.
