@@ -34,7 +34,7 @@ _FOLDS = 5
 # Quantile of the normal distribution for a two-sided interval of 90%.
 _QUANTILE = 1.645
 _LEAST_PROBABILITY = 0.003
-# Below this effective number of hits or misses, the interval is also one of the answers alone.
+# With fewer hits or misses, the interval is at least that of the answers alone.
 _FEW = 5
 _TAIL = 0.05
 # The least parameter of a beta distribution: practically all mass is at 1.
@@ -153,13 +153,13 @@ def _clopper_pearson(
     mean and variance; for equal weights, they are the actual numbers. The upper end adds an answer
     with the largest weight.
     """
+    if len(stands_for) >= _FEW:
+        return None
     total = stands_for.sum()
     squares = np.sum(stands_for**2)
     total_above = total + largest
     squares_above = squares + largest**2
     n_above = total_above**2 / squares_above
-    if n_above - 1 >= _FEW:
-        return None
     n_answers_above = n_open * total_above / squares_above
     # At least one answer must be left that does not count.
     upper = stats.beta.ppf(1 - _TAIL, n_above, max(n_answers_above - n_above + 1, _LEAST_LEFT))

@@ -69,7 +69,7 @@ def test_two_steps_of_questions_as_in_the_library(session):
     known = session.known()
     assert known["first"]["listed"] == {"answered": 50, "size": 50}
     low, high = ranking.wrong_share_interval
-    share = f"about {ranking.wrong_share:.0%} of all tags are wrong"
+    share = f"about {ranking.wrong_share:.0%} of the tags are wrong"
     assert f"{share} (90% interval: {low:.0%} to {high:.0%})" in known["line"]
     assert f"about {ranking.expected_wrong(100):.0f} of the next 100 suspects" in known["line"]
     assert known["remove"]["count"] == int((ranking.removed & np.isnan(ranking.answer)).sum())
@@ -85,7 +85,7 @@ def test_two_answers_say_nothing_about_the_share(session):
     line = session.known()["line"]
     assert line == "Your answers will show how many tags are wrong, and which can be removed."
     answer(session, 8)
-    assert "of all tags are wrong (90% interval: " in session.known()["line"]
+    assert "of the tags are wrong (90% interval: " in session.known()["line"]
 
 
 def test_first_questions_hide_what_the_model_thinks(session):
@@ -454,7 +454,7 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     assert main(argv) == 0
     assert "There is nothing to undo." in printed
     assert [line for line in printed if line.startswith("question ")][-1] == "question 50 of 50"
-    assert any("of all tags are wrong (90% interval: " in line for line in printed)
+    assert any("of the tags are wrong (90% interval: " in line for line in printed)
     assert "Not yet certified" in printed[-1]
     assert "schirn review" in capsys.readouterr().err
     # The same command goes on; one without options as well.

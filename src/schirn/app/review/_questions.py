@@ -571,7 +571,7 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
         parts.append(f"of the {len(surest)} {surest_tags} answered, {hits} {were} {hit}")
     if kind == LISTED and not np.isnan(ranking.wrong_share) and not ranking.is_share_vague:
         low, high = ranking.wrong_share_interval
-        about = f"about {ranking.wrong_share:.0%} of all tags are wrong"
+        about = f"about {ranking.wrong_share:.0%} of {ranking.tags_in_share} are wrong"
         parts.append(f"{about} (90% interval: {low:.0%} to {high:.0%})")
     ahead = work.order[~at_once[work.order]][:_NEXT]
     # No forecast is made if the answers contradict it.
