@@ -232,6 +232,35 @@ def test_two_forms_of_a_frequent_name_come_before_tags_used_once():
     assert lines.index(line) < lines.index(used_once[0])
 
 
+def test_all_spellings_of_a_name_go_to_the_most_frequent_one():
+    rng = np.random.default_rng(0)
+    tags, texts = topic_rows(FILLING, rng)
+    words = "table column row cell"
+    names = ["data"] * 30 + ["Data", "DATA"] + ["json"] * 40 + ["JSON"] * 12 + ["e mail", "E-Mail"]
+    tags += [[name] for name in names]
+    texts += [" ".join(rng.choice(words.split(), 3)) for _ in names]
+    tags += [["once"]]
+    texts += ["plate fork"]
+    lines = list(propose_vocabulary(tags, texts))
+    merges = {line.tag: line.target for line in lines if line.action == "merge" and line.is_sure}
+    assert (merges["Data"], merges["DATA"], merges["JSON"]) == ("data", "data", "json")
+    assert len(merges.keys() & {"e mail", "E-Mail"}) == 1
+    spellings = [line.tag for line in lines if line.is_spelling]
+    assert spellings[0] == "JSON"
+    # A name that is merged is not dropped as well.
+    assert [line.tag for line in lines if line.action == "drop"] == ["once"]
+
+
+def test_proposals_that_are_not_listed_are_counted():
+    rng = np.random.default_rng(0)
+    tags, texts = topic_rows(FILLING, rng)
+    for k in range(30):
+        tags[k].append(f"once{k}word")
+    everything = propose_vocabulary(tags, texts, max_proposals=1000)
+    some = propose_vocabulary(tags, texts, max_proposals=7)
+    assert (everything.n_more, len(some) + some.n_more) == (0, len(everything))
+
+
 def test_a_likeness_far_above_one_is_no_certainty():
     values = np.array([1.0, 3.0])
     error = np.array([0.4, 0.4])
@@ -245,7 +274,7 @@ def test_a_likeness_far_above_one_is_no_certainty():
         values,
         error,
     )
-    _, lower, cautious = _combined(pairs)
+    _, lower, cautious, _ = _combined(pairs)
     assert lower[1] > 1
     assert cautious[1] == pytest.approx(cautious[0])
     assert cautious[0] == pytest.approx(lower[0])

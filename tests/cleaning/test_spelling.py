@@ -2,7 +2,7 @@
 
 import pytest
 
-from schirn.cleaning._spelling import alike_pairs, name_key, spelling_of
+from schirn.cleaning._spelling import alike_pairs, is_one_name, name_key, spelling_of
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,20 @@ def test_many_names_with_one_stem_are_not_compared_pair_by_pair():
 def test_degenerate_names():
     assert alike_pairs([]) == {}
     assert alike_pairs(["", "-", "--", "x" * 5000, "x" * 4999]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "is_one"),
+    [
+        ("ES6", "es6", True),
+        ("node-js", "nodejs", True),
+        ("cars", "car’s", False),
+        ("café", "cafe", False),
+        ("pan", "pans", False),
+        ("IT", "it", True),
+    ],
+)
+def test_names_that_differ_in_case_spaces_and_hyphens_are_one(name, other, is_one):
+    assert is_one_name(name, other) == is_one
+    # Two letters are too few to tell, so that such names are never paired.
+    assert bool(alike_pairs([name, other])) == (name != "IT")

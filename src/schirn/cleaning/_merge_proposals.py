@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Array
-from schirn.cleaning._spelling import SAME_NAME, alike_pairs
+from schirn.cleaning._spelling import SAME_NAME, alike_pairs, is_one_name
 from schirn.cleaning._tag_use import Centroids, TagUse
 from schirn.cleaning.vocabulary import VocabularyLine
 
@@ -34,7 +34,8 @@ _SYNONYMS_TOGETHER = 0.1
 # Minimum number of rows of the more frequent of two spellings of one name, or of the rarer tag of
 # another pair.
 _NAME_ROWS = 3
-# Minimum confidence of two spellings of one name.
+# Confidence in two spellings of one name whose rows do not show two meanings, and otherwise.
+_SURE_NAME = 0.9
 _ONE_NAME = 0.2
 # Minimum number of rows of the more frequent tag of another pair.
 _ENDING_ROWS = 5
@@ -148,7 +149,10 @@ def propose_merges(use: TagUse) -> list[VocabularyLine]:
         return []
     pairs = pair_use(use, spelled)
     confidence = merge_confidence(use, pairs)
-    order = np.lexsort((pairs.rare, -use.counts[pairs.rare], -confidence))
+    # All spellings of one name go to the most frequent one, before anything else does.
+    is_sure_name = _are_one_name(use, pairs) & (confidence > 0.5)
+    first = np.where(is_sure_name, use.counts[pairs.frequent], 0)
+    order = np.lexsort((pairs.rare, -use.counts[pairs.rare], -confidence, -first))
     target_of: dict[int, int] = {}
     lines = []
     for k in order.tolist():
@@ -159,7 +163,7 @@ def propose_merges(use: TagUse) -> list[VocabularyLine]:
             continue
         target_of[rare] = frequent
         lines.append(_line(use, pairs, k, float(confidence[k])))
-    return lines
+    return sorted(lines, key=lambda line: -line.confidence)
 
 
 def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
@@ -177,7 +181,7 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     float array
         Above 0.5 for pairs proposed with confidence; 0 for pairs that are not proposed.
     """
-    upper, lower, cautious = _combined(pairs)
+    upper, lower, cautious, highest = _combined(pairs)
     common_share = pairs.n_common / np.maximum(use.counts[pairs.rare], 1)
     spelling = np.array(pairs.spelling, dtype=object)
     is_name = np.isin(spelling, list(SAME_NAME))
@@ -197,13 +201,27 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     likely = 0.5 * np.clip(cautious, 0.02, 0.98) * (1.02 - common_share)
     # One name in two forms is worth a question, whatever its rows say.
     likely = np.where(is_name, np.maximum(likely, _ONE_NAME), likely)
+    # Case and hyphens alone make no other name; only rows that are surely unlike do.
+    is_unlike = (highest < _SPELLING_LIKENESS) & (use.counts[pairs.rare] >= _NAME_ROWS)
+    is_sure_name = _are_one_name(use, pairs) & ~is_unlike
+    sure = np.where(is_sure_name, np.maximum(np.where(is_sure, sure, 0), _SURE_NAME), sure)
+    is_sure |= is_sure_name
     return np.where(is_sure, sure, np.where(is_likely | is_name, likely, 0.0))
 
 
-def _combined(pairs: PairUse) -> tuple[Array, Array, Array]:
-    """Return an upper bound of the smaller likeness, and two lower bounds of the mean of both.
+def _are_one_name(use: TagUse, pairs: PairUse) -> Array:
+    """Whether the names of each pair differ in case, spaces and hyphens only."""
+    names = use.tags.names
+    cells = zip(pairs.rare.tolist(), pairs.frequent.tolist(), pairs.spelling, strict=True)
+    same = [bool(why) and is_one_name(names[i], names[j]) for i, j, why in cells]
+    return np.array(same, dtype=bool)
 
-    The likeness of few rows may be far above 1 by chance; the second, cautious bound caps it at 1.
+
+def _combined(pairs: PairUse) -> tuple[Array, Array, Array, Array]:
+    """Return the smaller likeness, in doubt a larger one, and bounds of the mean of both.
+
+    Of the bounds, two are lower ones: a likeness of few rows may be far above 1 by chance, and the
+    second, cautious bound takes it for 1. The last is the upper one, 1 if nothing is known.
     """
     context = np.where(np.isfinite(pairs.context), pairs.context, pairs.likeness)
     context_error = np.where(np.isfinite(pairs.context), pairs.context_error, pairs.error)
@@ -214,11 +232,13 @@ def _combined(pairs: PairUse) -> tuple[Array, Array, Array]:
     mean = (precision * pairs.likeness + context_precision * context) / total
     margin = _SIDE / np.sqrt(total)
     lower = mean - margin
-    # A view based on few rows gets the benefit of the doubt.
+    highest = np.nan_to_num(mean + margin, nan=1.0)
+    # A view of few rows is given some doubt.
     upper = np.minimum(pairs.likeness + _DOUBT * pairs.error, context + _DOUBT * context_error)
     lower = np.where(upper < _CONTRADICTS, 0, lower)
     lower = np.nan_to_num(lower, nan=0.0)
-    return np.nan_to_num(upper, nan=0.0), lower, np.minimum(lower, 1 - np.nan_to_num(margin))
+    cautious = np.minimum(lower, 1 - np.nan_to_num(margin))
+    return np.nan_to_num(upper, nan=0.0), lower, cautious, highest
 
 
 def neighbours(means: Centroids, min_rows: int) -> list[tuple[int, int]]:

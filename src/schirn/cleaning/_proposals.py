@@ -63,7 +63,7 @@ def propose_vocabulary(
     Returns
     -------
     Vocabulary
-        Answered lines, followed by proposals, best first.
+        Answered lines, then proposals, the best first; `n_more` counts those that are not listed.
 
     Raises
     ------
@@ -88,8 +88,9 @@ def propose_vocabulary(
     proposals = [*propose_merges(use), *propose_implications(use), *propose_drops(use)]
     proposals += [*propose_splits(use), *propose_exclusions(use)]
     proposals = _undecided(proposals, Vocabulary(answered))
-    proposals = _without_second_names(proposals)
-    return Vocabulary([*answered, *_best(proposals, max_proposals)])
+    proposals = _without_second_names(_without_second_fates(proposals))
+    best = _best(proposals, max_proposals)
+    return Vocabulary([*answered, *best], len(proposals) - len(best))
 
 
 def _after(vocabulary: Vocabulary, tags: Tags) -> Tags:
@@ -118,6 +119,18 @@ def _unit_features(X: Any, tags: Tags) -> sp.csr_array | None:
 def _undecided(lines: list[VocabularyLine], answered: Vocabulary) -> list[VocabularyLine]:
     """Drop proposals that the answers already decide."""
     return [line for line in lines if not answered.decides(line)]
+
+
+def _without_second_fates(lines: list[VocabularyLine]) -> list[VocabularyLine]:
+    """Leave out drops of tags that a merge concerns; a rare one is then no longer used once."""
+    merges = [line for line in lines if line.action == "merge"]
+    merged = {line.tag for line in merges}
+    named = merged | {line.target for line in merges}
+    return [
+        line
+        for line in lines
+        if line.action != "drop" or line.tag not in (merged if line.is_sure else named)
+    ]
 
 
 def _without_second_names(lines: list[VocabularyLine]) -> list[VocabularyLine]:

@@ -31,8 +31,9 @@ _LONGEST_NAME = 60
 # Maximum number of names with a common stem or shape that are compared pair by pair.
 _LARGEST_GROUP = 40
 
-SAME_NAME = frozenset({"case", "spaces and hyphens", "accents"})
-"""Differences in spelling that hardly ever distinguish two meanings."""
+_ONE_NAME = frozenset({"case", "spaces and hyphens"})
+SAME_NAME = _ONE_NAME | {"accents"}
+"""Spellings that hardly ever tell two meanings apart."""
 
 
 def name_key(name: str) -> str:
@@ -91,6 +92,17 @@ def spelling_of(first: str, second: str) -> str:
     if _is_typing_error(first_plain, second_plain):
         return "typing error"
     return ""
+
+
+def is_one_name(first: str, second: str) -> bool:
+    """Whether two names differ in case, spaces and hyphens only; an apostrophe may make another.
+
+    Parameters
+    ----------
+    first, second : str
+    """
+    has_apostrophe = any(sign in first + second for sign in "'’")
+    return not has_apostrophe and spelling_of(first, second) in _ONE_NAME
 
 
 def alike_pairs(names: Sequence[str]) -> dict[tuple[int, int], str]:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from schirn._files import brief
 from schirn._input import OneOf, is_missing
+from schirn.cleaning._spelling import is_one_name
 from schirn.cleaning.policy import ASK, DROP, KEEP, RULES
 from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells
@@ -80,6 +81,11 @@ class VocabularyLine:
     def is_sure(self) -> bool:
         """True if the line is proposed with confidence."""
         return self.confidence > 0.5
+
+    @property
+    def is_spelling(self) -> bool:
+        """Whether it merges names that differ in case, spaces and hyphens only."""
+        return self.action == "merge" and is_one_name(self.tag, self.target)
 
     @property
     def is_accepted(self) -> bool:
@@ -226,7 +232,8 @@ class Vocabulary:
     Parameters
     ----------
     lines : sequence of VocabularyLine
-        Proposals and decisions.
+    n_more : int, default=0
+        Number of further proposals that are not listed.
 
     Raises
     ------
@@ -244,6 +251,7 @@ class Vocabulary:
     """
 
     lines: Sequence[VocabularyLine] = ()
+    n_more: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lines", tuple(self.lines))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -69,6 +70,23 @@ def test_answers_are_kept_and_nothing_is_asked_twice(table, tmp_path):
     assert [line.accept for line in again][:2] == ["yes", "no"]
     asked = {(line["action"], line["tag"], line["target"]) for line in lines}
     assert asked.isdisjoint((line.action, line.tag, line.target) for line in again.open)
+
+
+def test_all_spellings_are_accepted_at_once(tmp_path, capsys):
+    path = tmp_path / "items.csv"
+    names = ["Node" if k % 9 == 0 else "node" for k in range(80)]
+    rows = [(f"t{k % 7} w{k % 5}", f"{name};x{k % 7}") for k, name in enumerate(names)]
+    rows += [(f"word{k}", f"once{k};{'NODE' if k < 2 else 'node'}") for k in range(6)]
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([("text", "tags"), *rows])
+    output = str(tmp_path / "v.csv")
+    words = ["vocabulary", str(path), "--labels", "tags", "--text", "text", "--number", "2"]
+    assert main([*words, "--accept", "spelling", "-o", output]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"(\d+) proposals in all; --number \1 lists them", printed)
+    vocabulary = read_vocabulary(output)
+    assert vocabulary.merges == {"Node": "node", "NODE": "node"}
+    assert len(vocabulary.open) == 2
 
 
 def test_rows_with_the_same_text(tmp_path, capsys):

@@ -27,6 +27,8 @@ data TABLE  table with the tags
 -o, --output FILE  write the proposals to a .csv file; fill in its column 'accept' with yes or no.
     If the file exists, its answers are kept, and nothing that was answered is proposed again
 --number N:natural = 100  number of proposals
+--accept spelling  accept all merges of names that differ in case, spaces and hyphens only, unless
+    their rows are unlike
 --duplicates CHANGES  write a list of changes, for schirn apply, that gives rows with nearly the
     same text the tags that most of them have
 {COLUMNS}
@@ -36,6 +38,7 @@ _ROLES = (
     *("image", "image_root", "encoder"),
 )
 _SHOWN = 20
+_MOST_PROPOSALS = 1_000_000
 _WIDTH = 60
 
 
@@ -67,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
         stage("making features")
         X = _features(source)
         stage("comparing tags")
+        if args.accept:
+            earlier = _with_spellings(earlier, tags, X)
         vocabulary = propose_vocabulary(tags, X, vocabulary=earlier, max_proposals=args.number)
         applied = Vocabulary(vocabulary.answered).apply(tags)
         if args.output:
@@ -77,8 +82,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     if args.duplicates:
-        if args.output or args.vocabulary:
-            raise InputError("--duplicates cannot be combined with --output or --vocabulary")
+        if args.output or args.vocabulary or args.accept:
+            raise InputError(
+                "--duplicates cannot be combined with --output, --vocabulary or --accept"
+            )
         check_outputs({"list of changes": args.duplicates}, [args.data])
         return
     if not args.output:
@@ -92,6 +99,17 @@ def _check(args: argparse.Namespace) -> None:
             parameter="vocabulary",
         )
     check_writable(args.output)
+
+
+def _with_spellings(earlier: Vocabulary, tags: list[list[str]], X: Any) -> Vocabulary:
+    """Return the answered lines, and all proposals about spellings as accepted ones."""
+    proposed = propose_vocabulary(tags, X, vocabulary=earlier, max_proposals=_MOST_PROPOSALS)
+    spellings = {
+        position: True
+        for position, line in enumerate(proposed)
+        if not line.accept and line.is_spelling and line.is_sure
+    }
+    return Vocabulary(proposed.answer(spellings).answered)
 
 
 def _duplicates(args: argparse.Namespace, source: TagTable) -> int:
@@ -146,6 +164,7 @@ def _print(
     if args.json:
         records = vocabulary.to_records()
         summary = {"data": args.data, "proposals": dict(counts), "with_confidence": n_sure}
+        summary["more_proposals"] = vocabulary.n_more
         print_json({**summary, "accepted_lines_change_rows": n_rows, "lines": records})
         return
     n_tags = len({tag for row in tags for tag in row})
@@ -164,8 +183,12 @@ def _print(
             ["action", "tag", "target", "rows", "why"],
             [_row(line) for line in proposals[:_SHOWN]],
         )
-    if len(proposals) > _SHOWN:
-        say(f"and {len(proposals) - _SHOWN} more")
+    n_listed = max(0, len(proposals) - _SHOWN)
+    if n_listed:
+        say(f"and {n_listed:,} more")
+    if vocabulary.n_more:
+        n_all = len(proposals) + vocabulary.n_more
+        say(f"{n_all:,} proposals in all; --number {n_all} lists them")
     _next(args, len(proposals))
 
 
