@@ -68,8 +68,10 @@ def test_covers_what_it_promises(suite):
 def test_sets_of_the_design_are_marked(suite):
     in_design = {name for name, _ in (*SETTINGS, *DEVELOPMENT)}
     copies = {f"{name}_full" for name in in_design}
-    assert design_sets(suite) == (in_design | copies) & set(suite["datasets"])
-    assert not {name for name, _ in HELD_BACK} & design_sets(suite)
+    # Ideas were rejected because of these two, once each (docs/results/notes.md).
+    looked_at = {"flags", "digits_attributes"}
+    assert design_sets(suite) == (in_design | copies) & set(suite["datasets"]) | looked_at
+    assert not {name for name, _ in HELD_BACK} & design_sets(suite) - looked_at
 
 
 def test_no_fit_has_more_rows_or_labels_than_the_suite_says():

@@ -129,11 +129,11 @@ class Standing:
         ranks = {track: table.friedman for track, table in self._held_out_tables.items()}
         first = next(iter(ranks.values()))
         places = [f"{test.ranks[OURS]:.1f} with {track} features" for track, test in ranks.items()]
-        counted = f"{len(self.shown):,} of its {self.progress.n_planned:,} runs"
-        so_far = "On" if self.progress.is_complete else f"With the first {counted}, on"
+        so_far = "On" if self.progress.is_complete else f"With {self._counted_seeds}, on"
         return (
             f"{so_far} {len(first.blocks.names)} data sets that were not used in its design, "
-            f"{OURS} has a mean rank of {' and '.join(places)} among {len(first.ranks)} methods."
+            f"{OURS} has a mean rank of {' and '.join(places)} among {len(first.ranks)} methods "
+            f"(critical difference {first.critical_difference:.1f})."
         )
 
     @cached_property
@@ -165,9 +165,9 @@ class Standing:
                 f"used in its design, {OURS} has a mean rank of {ranks.ranks[OURS]:.1f} among "
                 f"{len(ranks.ranks)} methods (critical difference "
                 f"{ranks.critical_difference:.1f}). Compared with `{FLOOR}`, "
-                f"{tests if n_tested else ''}it is more than a point better with probability "
-                f"{better:.2f}, practically equal with {equal:.2f}, and worse with "
-                f"{worse:.2f}."
+                f"{tests if n_tested else ''}over data sets it is mostly more than a point better "
+                f"with probability {better:.2f}, mostly within a point with {equal:.2f}, and "
+                f"mostly more than a point worse with {worse:.2f} (Bayesian signed rank test)."
             )
         return "\n".join(sentences)
 
@@ -203,17 +203,23 @@ class Standing:
         lines += [self._seeds_shown(), self.summary()]
         return "\n".join(line for line in lines if line)
 
+    @property
+    def _counted_seeds(self) -> str:
+        """Number of the seeds that are shown, and of their runs."""
+        n_seeds = len(self.progress.seeds)
+        runs = f"{len(self.shown):,} of {self.progress.n_planned:,} runs"
+        return f"{n_seeds} of {self._most_seeds} seeds ({runs})"
+
     def _seeds_shown(self) -> str:
         """Which results the tables rest on, unless it is all."""
         progress = self.progress
         if progress.is_complete:
             return ""
-        n_seeds = len(progress.seeds)
         sentence = (
-            f"The [tables](results/leaderboard.md) rest on {n_seeds} of {self._most_seeds} seeds, "
-            f"with which all methods have run on all data sets ({len(self.shown):,} runs)."
+            f"The [tables](results/leaderboard.md) rest on {self._counted_seeds}, with which all "
+            "methods have run on all data sets."
         )
-        if n_seeds == 1:
+        if len(progress.seeds) == 1:
             sentence += " With one seed, no difference within a setting can be significant."
         return sentence
 

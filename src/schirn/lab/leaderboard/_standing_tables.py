@@ -30,6 +30,8 @@ from schirn.metrics import METRICS
 
 METRIC = "average_precision"
 _LABEL = "average precision"
+# Mark of methods that have another search budget.
+_TUNED_IN_FIT = " ¶"
 # Sizes of a difference that matter, in percentage points.
 _POINT = 0.01
 
@@ -70,7 +72,7 @@ class RankTable:
         ranked = sorted(self._comparison.contenders, key=self._rank)
         lines = [
             "| method | mean rank | average precision, % | noise AUC, % | worse / equal / better "
-            "than the ridge | won / not significant / lost | timeouts | seconds | MiB |",
+            "than the ridge | won / not significant / lost | unfinished | seconds | MiB |",
             "|---|--:|--:|--:|---|---|--:|--:|--:|",
             *[self._line(contender) for contender in ranked],
         ]
@@ -79,11 +81,15 @@ class RankTable:
         notes = [
             f"Mean ranks are over {n_sets} data sets; two of them differ significantly (Nemenyi, "
             f"5%) if they are at least {difference} apart. {leading(result, _LABEL)}",
-            "Worse / equal / better: probabilities by the Bayesian signed rank test over data "
-            f"sets against `{FLOOR}`; equal is within one point. Won / not significant / lost: "
+            "Worse / equal / better: probabilities, by the Bayesian signed rank test over data "
+            f"sets, that most differences from `{FLOOR}` are of this kind; equal is within one "
+            "point. Won / not significant / lost: "
             "settings with a significant difference (corrected t-test over seeds, 5%). A run that "
-            "ran out of time ranks last and enters no other figure. Seconds and memory are means "
-            "that nobody verified.",
+            "ran out of time or failed enters the ranks with the worst value of every metric, and "
+            "no other figure: means of a method with unfinished runs are over fewer settings. "
+            "Seconds and memory are means that nobody verified.",
+            "¶ chooses its parameters in `fit`, on all training candidates; the others search at "
+            "most six points of their grids on 200 rows.",
             *contender_notes(self._comparison.contenders),
         ]
         return "\n\n".join(["\n".join(lines), "\n".join(notes), self._ranks_by_metric()])
@@ -108,13 +114,14 @@ class RankTable:
     def _line(self, contender: Contender) -> str:
         runs = [r for r in self._results if r["method"] == contender.method]
         rank = self._rank(contender)
+        is_tuned_in_fit = all(run["grid"] is None for run in runs)
         cells = [
-            contender.label,
+            f"{contender.label}{_TUNED_IN_FIT * is_tuned_in_fit}",
             f"{rank:.1f}" if math.isfinite(rank) else "-",
             _mean_in_percent(runs, METRIC),
             _mean_in_percent(runs, "noise_auc"),
             *self._against_ridge(contender),
-            str(sum(r["status"] == "timeout" for r in runs)),
+            str(sum(r["status"] != "done" for r in runs)),
             _cost(runs, ("tune_seconds", "fit_seconds", "predict_seconds"), ".1f"),
             _cost(runs, ("peak_memory_mb",), ".0f"),
         ]
