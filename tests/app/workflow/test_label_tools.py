@@ -224,7 +224,7 @@ def test_tasks_of_another_table_are_refused(asked, ranked):
     )
     path = export([label(records[0], "yes")])
     with pytest.raises(InputError, match="about another table"):
-        read_answers([path], other, content=texts)
+        read_answers([path], other, content=[f"other {text}" for text in texts])
 
 
 def test_what_is_no_answer_is_refused(asked):

@@ -516,5 +516,7 @@ def test_answers_about_rows_of_numbers_do_not_move_to_others(tmp_path):
     other = row + 3 if row + 3 < 60 else row - 3
     lines[row], lines[other] = lines[other], lines[row]
     write(lines)
-    with pytest.raises(InputError, match=f"row {row + 1} has changed since"):
-        clean().ranking  # noqa: B018
+    rows = asked["row"].astype(int) - 1
+    cleaning = clean()
+    assert cleaning.ranking.n_answers == (~rows.isin([row, other])).sum()
+    assert any("answers do not count" in sentence for sentence in cleaning.notes)
