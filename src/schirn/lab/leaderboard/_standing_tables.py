@@ -114,7 +114,7 @@ class RankTable:
     def _line(self, contender: Contender) -> str:
         runs = [r for r in self._results if r["method"] == contender.method]
         rank = self._rank(contender)
-        is_tuned_in_fit = all(run["grid"] is None for run in runs)
+        is_tuned_in_fit = not any(run.get("grid") for run in runs)
         cells = [
             f"{contender.label}{_TUNED_IN_FIT * is_tuned_in_fit}",
             f"{rank:.1f}" if math.isfinite(rank) else "-",
