@@ -71,6 +71,11 @@ class _Line:
         """The answer as a word."""
         return NOT_SURE if self.right is None else RIGHT if self.right else WRONG
 
+    @property
+    def draw(self) -> int | None:
+        """Number of the certificate's draw; None for a question of a round."""
+        return None if self.certificate is None else self.certificate[1]
+
 
 def write_questions(
     path: str | os.PathLike[str],
@@ -251,7 +256,8 @@ def read_answers(
             if not draw_again:
                 raise InputError(
                     f"{strangers[0].where}: was drawn from another set of tags, so the other "
-                    f"answers or the options have changed since; use the same ones, or draw again"
+                    f"answers, the options or the version of this program have changed since; use "
+                    f"the same ones, or draw again"
                 )
         ranking = ranking.answered(questions, right)
     return ranking, None
@@ -282,8 +288,10 @@ def answered_tags(
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
     counts: Counts | None = None,
-) -> set[tuple[int, str]]:
-    """Return row and name of the tags answered in files; see `read_answers`.
+) -> dict[tuple[int, str], int | None]:
+    """Return the tags answered in files, with the draw of the certificate that asked.
+
+    See `read_answers`.
 
     Parameters
     ----------
@@ -298,10 +306,11 @@ def answered_tags(
 
     Returns
     -------
-    set of (row, tag)
+    dict from (row, tag) to int or None
+        None for tags that no certificate asked about.
     """
     lines = _counting(_lines(paths, ranking, ids, content), counts)
-    return {(line.row, line.label) for line in lines}
+    return {(line.row, line.label): line.draw for line in lines}
 
 
 def task_decisions(
@@ -333,7 +342,7 @@ def task_decisions(
     hashes = rows.hashes if exports else []
     decisions = []
     for line in _lines(exports, ranking, ids, content):
-        about = (rows.columns, hashes[line.row])
+        about = (rows.columns, hashes[line.row], line.draw)
         name = rows.ids[line.row]
         decisions.append(Decision(name, line.label, line.answer, line.who, line.when, *about))
     return decisions
