@@ -10,11 +10,12 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
+from xml.parsers import expat
 
 import numpy as np
 
@@ -297,3 +298,37 @@ def _number(cell: Any) -> float | None:
         return float(cell)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+class _Root(Exception):
+    """The root element begins, so no document type can follow."""
+
+
+def reject_document_type(where: object, chunks: Iterable[str | bytes]) -> None:
+    """Raise DataError if XML declares a document type, and so may define entities.
+
+    No format that is read here needs one, and entities can grow without bound or name other files.
+    Whatever else is wrong with the XML is left to its reader.
+
+    >>> reject_document_type("a.xml", ["<!-- <!DOCTYPE a> --><a/>"])
+    >>> reject_document_type("a.xml", ["<!DOCTYPE a><a/>"])
+    Traceback (most recent call last):
+    ...
+    schirn.exceptions.DataError: a.xml: document types and entities are not accepted
+    """
+
+    def reject(*_: object) -> None:
+        raise DataError(f"{where}: document types and entities are not accepted")
+
+    def stop(*_: object) -> None:
+        raise _Root
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = reject
+    parser.StartElementHandler = stop
+    try:
+        for chunk in chunks:
+            parser.Parse(chunk)
+    except (_Root, expat.ExpatError):
+        # Only the beginning matters, and not every part of an archive is XML.
+        return

@@ -128,12 +128,62 @@ def test_number_of_the_draw_costs_evidence():
     assert not set(again.order) & set(zip(asked.row, asked.label, strict=True))
 
 
-def test_the_order_follows_from_the_table_and_hardly_from_the_set():
+def test_the_order_follows_from_the_table_and_the_set():
     ranking, _ = ranking_of()
     first, same = (ranking.remove(60).certify(t).order for t in (0.8, 0.9))
     assert first == same != ranking.remove(60).certify(random_state=1).order
     fewer = ranking.remove(55).certify().order
-    assert [tag for tag in first if tag in fewer] == fewer
+    assert set(fewer) < set(first)
+    assert [tag for tag in first if tag in fewer] != fewer
+
+
+def test_known_misses_that_leave_the_set_do_not_let_known_hits_come_first():
+    """The first answers are truthful, and the misses among them are given to the first ranking."""
+    n_false = 0
+    for seed in range(60):
+        ranking = ranking_of(100, 5, seed)[0].at(keep_one=False)
+        suspects = ranking.worklist.order
+        right = np.zeros(len(ranking.row), dtype=bool)
+        # A quarter of the 200 suspects is right.
+        right[np.random.default_rng(seed).permutation(suspects[:200])[:50]] = True
+        tags = suspects[:200]
+        place = ranking.matrix(np.arange(len(right)))
+        known = ranking
+        for attempt in range(3):
+            # Tags called right leave the set; those called wrong are not given back.
+            ordered = known.with_orders(np.isin(np.arange(len(right)), tags))
+            certificate = ordered.certify(0.9)
+            assert certificate.draw == attempt
+            asked = certificate.questions(60)
+            told = right[place[asked.row, asked.column]]
+            certificate = certificate.answered(asked, told)
+            n_false += certificate.certified
+            misses = list(zip(asked.row[told].tolist(), asked.label[told].tolist(), strict=True))
+            known = known.answered(known.questions_about(misses), [True] * len(misses))
+    assert n_false <= 3
+
+
+def test_a_draw_counts_in_all_rankings_of_the_same_tags():
+    ranking, right = ranking_of()
+    first = ranking.remove(60).certify()
+    assert ranking.remove(50).certify().draw == 0
+    answer(first, right, 5)
+    # The same set stays the same draw, and another one needs more evidence.
+    assert ranking.remove(60).certify().order == first.order
+    other = ranking.at(precision=0.8).remove(50).certify()
+    assert other.draw == 1
+    assert other.needed > 10 * first.needed
+    # Answers that do not count use up no draw.
+    third = ranking.remove(40).certify()
+    last = ranking.questions_about(third.order[-1:])
+    third.answered(last, [False])
+    assert ranking.remove(30).certify().draw == 1
+
+
+def test_certificates_of_another_order_of_drawing_are_refused(certified):
+    values = json.loads(certified.to_json()) | {"version": 2}
+    with pytest.raises(InputError, match=r"version 2, whose order of drawing .* certify .* again"):
+        Certificate.from_json(json.dumps(values))
 
 
 def test_bound_grows_and_never_exceeds_the_truth_when_all_is_known():

@@ -11,10 +11,12 @@ otherwise, and the stake does not grow on average. The e-value is the mean over 
 Ville's inequality, the probability that it ever reaches 1/alpha is at most alpha, whatever the
 stopping rule.
 
-The order of drawing follows from a hash of the table, so nobody gets a second chance by asking
-again. Further draws are numbered, and the draws share alpha: 0.9 alpha for draw 0, and
-0.1 alpha / (d (d + 1)) for draw d. However often one draws again, at most a share alpha of all
-certificates is false.
+The order of drawing follows from hashes of the table and of the set, so nobody gets a second chance
+by asking again, and tags known to be right or wrong are no more likely to come first: whatever was
+known when the set was fixed, its certificate is valid. Draws are numbered, and share alpha: 0.9
+alpha for draw 0, and 0.1 alpha / (d (d + 1)) for draw d. A new set, drawn after answers about
+another one, is a new draw, so that the probability that any of them is falsely certified is at
+most alpha. The number goes on in all rankings of the same object, and in a file of decisions.
 """
 
 import datetime
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 Tag = tuple[int, str]
 
 FORMAT = "schirn-certificate"
-VERSION = 2
+VERSION = 3
 REMOVED, SUSPECTS, REMAINING, ADDED = KINDS = ("removed", "suspects", "remaining", "added")
 _WORDS = {
     REMOVED: "removed tags are wrong",
@@ -63,6 +65,8 @@ _FIRST_DRAW = 0.9
 _GRID = 400
 _MOST_PLANNED = 3000
 _MOST_TAGS = 10**9
+MAX_DRAW = 10**6
+"""The highest number of a draw."""
 _ENTRIES: dict[str, Any] = {
     **dict.fromkeys(("of", "table_sha256", "tags_sha256", "date"), str),
     **dict.fromkeys(("draw", "n_tags", "n_changed"), int),
@@ -87,7 +91,7 @@ class Certificate:
     confidence : float
         One minus the probability of a false certificate.
     draw : int
-        Number of the draw, from 0.
+        Number of the draw, from 0: at least the number of earlier sets that have answers.
     n_tags : int
         Size of the set. Tags that were answered before it was fixed do not belong to it.
     answers : dict from (row, label) to bool or None
@@ -256,7 +260,10 @@ class Certificate:
                 raise InputError(f"{brief(tag[1])} of row {row} is not in the certified set")
             # A definite answer replaces "unsure".
             answers[tag] = answers.get(tag) if is_right is None else is_right
-        return replace(self, answers=answers, ranking=ranking)
+        certificate = replace(self, answers=answers, ranking=ranking)
+        if certificate.n_answers:
+            self.ranking.ranked.draws[self.tags_sha256] = self.draw
+        return certificate
 
     @cached_property
     def _counted(self) -> dict[Tag, bool | None]:
@@ -387,7 +394,10 @@ class Certificate:
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise InputError("this is not a certificate")
         if values.get("version") != VERSION:
-            raise InputError(f"the certificate has version {brief(values.get('version'))}")
+            raise InputError(
+                f"the certificate has version {brief(values.get('version'))}, whose order of "
+                f"drawing differs from that of version {VERSION}; certify the removals again"
+            )
         for name, kind in _ENTRIES.items():
             if not isinstance(values.get(name), kind) or isinstance(values[name], bool):
                 raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
@@ -452,7 +462,8 @@ class Certificate:
             changed = "added" if self.of == ADDED else "removed"
             raise InputError(f"other tags were {changed} than those that were certified")
         questions = list(self._counted)
-        if drawn_order(members, self.table_sha256, self.draw)[: len(questions)] != questions:
+        order = drawn_order(members, self.table_sha256, self.tags_sha256, self.draw)
+        if order[: len(questions)] != questions:
             raise InputError("answers are missing or were not drawn by this program")
 
     def _members(self, tags: set[Tag], removed: set[Tag], added: set[Tag]) -> set[Tag]:
@@ -526,6 +537,10 @@ def begin(
     if of == SUSPECTS:
         options["tags"] = [list(tag) for tag in tags]
     table = tags_digest(ranking.n_rows, ranking.label_names, ranking.row, ranking.column)
+    tags_sha256 = tags_hash(tags)
+    # A set keeps its draw; another set, after answers about this one, needs a new draw.
+    draws = ranking.ranked.draws
+    draw = max(draw, draws.get(tags_sha256, max(draws.values(), default=-1) + 1))
     return Certificate(
         of=of,
         target=float(target),
@@ -533,28 +548,30 @@ def begin(
         draw=draw,
         n_tags=len(tags),
         table_sha256=table,
-        tags_sha256=tags_hash(tags),
+        tags_sha256=tags_sha256,
         options=options,
         answers={},
         earlier=dict(zip(cells_of(about, has_answer), values, strict=True)),
         date=str(datetime.date.today()),
-        order=drawn_order(tags, table, draw),
+        order=drawn_order(tags, table, tags_sha256, draw),
         ranking=ranking.with_orders(ranking.removed, ranking.added),
     )
 
 
-def drawn_order(tags: Iterable[Tag], table_sha256: str, draw: int) -> list[Tag]:
-    """Return tags in the order of drawing, which follows from the table and the draw number."""
+def drawn_order(tags: Iterable[Tag], table_sha256: str, tags_sha256: str, draw: int) -> list[Tag]:
+    """Return tags in the order of drawing, which follows from the table, the set and the draw."""
 
     def key(tag: Tag) -> bytes:
-        return hashlib.sha256(json.dumps([table_sha256, draw, *tag]).encode()).digest()
+        text = json.dumps([table_sha256, tags_sha256, draw, *tag])
+        return hashlib.sha256(text.encode()).digest()
 
     return sorted(tags, key=key)
 
 
 def tags_hash(tags: Iterable[Tag]) -> str:
     """Return the hash of a set of tags."""
-    return hashlib.sha256(json.dumps(sorted(tags)).encode()).hexdigest()
+    # The version, so that answers to questions drawn in the order of another one are rejected.
+    return hashlib.sha256(json.dumps([VERSION, *sorted(tags)]).encode()).hexdigest()
 
 
 def tags_digest(n_rows: int, names: Sequence[str], row: Array, column: Array) -> str:

@@ -24,6 +24,7 @@ from schirn.cleaning._storage import Storage
 from schirn.cleaning._trade_off import TARGETS, TradeOff, first_target, trade_offs
 from schirn.cleaning.certificate import (
     KINDS,
+    MAX_DRAW,
     REMOVED,
     SUSPECTS,
     Certificate,
@@ -968,7 +969,7 @@ class NoisyLabels:
         Certificate
         """
         OneOf(KINDS).check("of", of)
-        Number(0, high=10**6, integer=True).check("random_state", random_state)
+        Number(0, high=MAX_DRAW, integer=True).check("random_state", random_state)
         if (of == SUSPECTS) != (k is not None):
             raise InputError('k is the number of suspects; give it with of="suspects"')
         target = self.precision if target is None else target

@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from app.cli.clean_helpers import make_items, make_project, read_csv, write_csv
 from app.review.review_helpers import final_tags
@@ -128,6 +129,31 @@ def test_an_answer_from_elsewhere_reaches_the_review(place):
     session.journal.close()
     assert removed == ["dog"]
     assert answers() == {("0003", "dog"): ("wrong", "Eve"), ("0003", "x"): ("wrong", "Eve")}
+
+
+def test_draws_are_counted_on_the_page_and_in_the_file(place):
+    session = opened()
+    tags = [int(tag) for tag in session.questions.tags["listed"][:40]]
+    ready = lambda *_: np.array(tags)  # noqa: E731
+    session.questions.ready = ready
+    session.apply_answers("remove", len(tags), session.sequence)
+    assert session.certificate().draw == 0
+    first = session.questions.number(session.certificate().order[0])
+    item = session.project.ids[session.project.row[first]]
+    session.decide("drop", item, session.name(first), session.sequence)
+    session.journal.close()
+    assert [each.draw for each in Decisions("d.jsonl")] == [0]
+    # Another review of the same table goes on with the next draw, also when it is opened again.
+    assert make_project("items.csv", "other-review", *WORDS) == 0
+    other = open_session("other-review", decisions="d.jsonl")
+    tags.remove(first)
+    other.questions.ready = ready
+    other.apply_answers("remove", len(tags), other.sequence)
+    order = other.certificate().order
+    assert other.certificate().draw == 1
+    other.journal.close()
+    again = open_session("other-review", write=False).certificate()
+    assert (again.draw, again.order) == (1, order)
 
 
 def test_a_tag_accepted_elsewhere_is_added_by_a_review_of_the_table(place, monkeypatch):

@@ -127,6 +127,21 @@ def test_empty_rows_and_columns(tmp_path):
     assert opened.column("b") == [2, None, 4]
 
 
+@pytest.mark.parametrize("part", ["xl/worksheets/sheet1.xml", "xl/styles.xml", "_rels/.rels"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_document_types_are_refused_in_every_part(tmp_path, part, encoding):
+    source = workbook(tmp_path / "t.xlsx", ROWS)
+    declared = '<!-- x --><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(tmp_path / "e.xlsx", "w") as new:
+        for entry in old.infolist():
+            text = re.sub(r"^<\?xml.*?\?>", "", old.read(entry).decode())
+            is_changed = entry.filename == part
+            content = (declared + text).encode(encoding) if is_changed else text.encode()
+            new.writestr(entry.filename, content)
+    with pytest.raises(DataError, match=f"'{part}': document types and entities are not accepted"):
+        open_table(tmp_path / "e.xlsx")
+
+
 def test_workbooks_that_cannot_be_read(tmp_path):
     path = tmp_path / "t.xlsx"
     with pytest.raises(DataError, match="3 columns are called 'a'"):

@@ -48,6 +48,25 @@ def test_answers_are_read_back_and_the_latest_counts(path):
     assert answers(Decisions(path)) == {("A1", "pan"): "unsure"}
 
 
+def test_draws_are_counted_for_the_rows_of_a_table(path):
+    path.write_text('{"id": "A0", "tag": "red", "answer": "right"}\n')
+    store = Decisions(path)
+    table = rows(["a", "b", "c"])
+    assert store.draws(table) == 0
+    store.add([Decision("A0", "coat", "right", draw=0), Decision("A1", "pan", "wrong", draw=2)])
+    store.add([Decision("Z9", "pan", "wrong", draw=7), Decision("A2", "pan", "wrong")])
+    # An answer that was changed or reverted was still seen.
+    store.add([Decision("A1", "pan", "right")])
+    store.add([Decision("A1", "pan", "open")])
+    again = Decisions(path)
+    assert again.draws(table) == store.draws(table) == 3
+    assert again.draws(table, besides=[(1, "pan")]) == 1
+    assert '"draw": 2' in path.read_text()
+    assert path.read_text().count('"draw"') == 3
+    asked, _ = again.answer(ranking((0, "coat"), (1, "pan"), (2, "red")), table)
+    assert asked.draws == 3
+
+
 def test_two_files_joined_are_one_file(tmp_path):
     texts = []
     for name, who, when in (("a", "Ada", "2026-11-17T02:00Z"), ("b", "Bob", "2026-11-17T03:00Z")):
@@ -94,6 +113,11 @@ def test_a_line_cut_short_by_a_crash_is_replaced_by_the_next_answer(path, cut):
         ('{"id": "A0", "tag": 1, "answer": "right"}', "line 1: an answer has the texts"),
         ('{"id": "A0", "tag": "coat", "answer": "yes"}', "line 1: the answer is 'yes'"),
         ('{"id": "a", "tag": "b", "answer": "right", "when": "x"}', "'x' is not a time"),
+        ('{"id": "a", "tag": "b", "answer": "right", "draw": "0"}', "'0' is not the number of a"),
+        (
+            '{"id": "a", "tag": "b", "answer": "right", "draw": -1}',
+            "-1 is not the number of a draw",
+        ),
     ],
 )
 def test_damage_is_named(path, line, words):

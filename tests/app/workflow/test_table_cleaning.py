@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from app.workflow.test_label_tools import label as told
 
 import schirn
 from schirn.app.cli import main
@@ -394,6 +395,45 @@ def test_a_certificate_in_python(source):
     cleaning.answer(questions, [False] * len(questions))
     assert cleaning.certificate is not None
     assert len(cleaning.certificate.answers) == 3
+
+
+@pytest.mark.parametrize("tool", [None, "label-studio", "argilla"])
+def test_draws_of_certificates_are_counted_in_the_decisions(source, tmp_path, tool):
+    """Each attempt answers truthfully, and leaves its answers to the decisions."""
+    options = {"id": "sku", "decisions": str(tmp_path / "d.jsonl"), "allow_empty": True}
+    asked = set()
+    for attempt in range(3):
+        path = tmp_path / f"n{attempt}.{'csv' if tool is None else 'json'}"
+        cleaning = cleaning_of(source, remove=30, certify=True, **options)
+        cleaning.write_questions(path, 6, tool=tool)
+        assert cleaning.certificate.draw == attempt
+        fill_in(path, tool)
+        read = cleaning_of(source, remove=30, answers=[path], **options)
+        assert read.ranking.n_answers == 6 * (attempt + 1)
+        assert read.certificate.draw == attempt
+        assert len(read.certificate.answers) == 6
+        asked |= set(read.certificate.answers)
+        # The certificate continues where its answers are given again.
+        more = cleaning_of(source, remove=30, certify=True, answers=[path], **options)
+        assert set(more.questions(2).label)
+        assert more.certificate.draw == attempt
+        assert more.certificate.answers == read.certificate.answers
+    assert len(asked) == 18
+    # As before, answers without decisions start at the first draw.
+    assert cleaning_of(source, remove=30).ranking.certify().draw == 0
+
+
+def fill_in(path, tool):
+    """Answer "no" to all questions, except the first."""
+    if tool is None:
+        lines = pd.read_csv(path, dtype=str, keep_default_na=False)
+        lines["right"] = ["yes"] + ["no"] * (len(lines) - 1)
+        lines.to_csv(path, index=False)
+        return
+    records = json.loads(path.read_text("utf-8"))
+    for k, record in enumerate(records):
+        told(record, "no" if k else "yes")
+    path.write_text(json.dumps(records), "utf-8")
 
 
 def test_orders_say_not_checked(source):

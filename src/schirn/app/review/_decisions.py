@@ -63,6 +63,11 @@ class DecisionLink:
             self.write(step.record, step.tags, only_newer=True)
         self._read()
 
+    @property
+    def draws(self) -> int:
+        """Number of draws of certificates with answers about these rows."""
+        return self._store.draws(self._rows)
+
     def write(self, record: Record, tags: list[int], *, only_newer: bool = False) -> None:
         """Write a journal record's answers about tags."""
         action = record["action"]
@@ -80,7 +85,8 @@ class DecisionLink:
                 continue
             self.changed.pop(tag, None)
             words = (self._rows.ids[row], label, answer, str(record.get("person", "")), when)
-            new.append(Decision(*words, self._rows.columns, self._rows.hashes[row]))
+            about = (self._rows.columns, self._rows.hashes[row], session.draw_of(tag))
+            new.append(Decision(*words, *about))
         self._store.add(new)
 
     def _read(self) -> None:

@@ -285,7 +285,8 @@ class Session(ReviewState):
             tags = self.questions.ready(KIND[action], self.status).tolist()
             if len(tags) != count:
                 raise Conflict("The answers have changed in another tab; nothing was done.")
-            return self.act({"action": action, "tags": tags}, sequence)
+            draws = {} if self.link is None else {"draws": self.link.draws}
+            return self.act({"action": action, "tags": tags, **draws}, sequence)
 
     def current(self, *, order: str = FIRST) -> int | None:
         """Return the next tag to ask about; None if there is none.

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from schirn._files import Record, brief
-from schirn._input import Array, OneOf
+from schirn._input import Array, OneOf, is_count
 from schirn.app.review._project import Project
 from schirn.app.review._questions import DROP, KEEP, OPEN, SKIP, Interview
 from schirn.app.review._vocabulary import ANSWER, PROPOSE, LineKey, VocabularyRoom
 from schirn.cleaning import Vocabulary
-from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.certificate import MAX_DRAW, Certificate
 from schirn.cleaning.policy import RULES
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
@@ -131,6 +131,21 @@ class ReviewState:
             return None
         return self.questions.certificate(self._certificate, self.status, self._changed_answers)
 
+    def draw_of(self, tag: int) -> int | None:
+        """Return the number of the draw that asked about a tag; None if it was not drawn.
+
+        Parameters
+        ----------
+        tag : int
+            Number of the tag.
+
+        Returns
+        -------
+        int or None
+        """
+        is_drawn = self._certificate is not None and tag in set(self._drawn())
+        return self._certificate.draw if is_drawn and self._certificate else None
+
     def final(self) -> Array:
         """Return a mask of the final tags, as decided by people or else as the answers allowed.
 
@@ -155,6 +170,9 @@ class ReviewState:
             known = np.flatnonzero(self.project.listed == (action == "remove"))
             if not chosen or len(np.intersect1d(chosen, known)) < len(chosen):
                 raise InputError("tags to remove must be listed, and those to add must not be")
+            draws = record.get("draws", 0)
+            if not is_count(draws) or draws > MAX_DRAW:
+                raise InputError(f"{brief(draws)} is not a number of draws")
             return []
         if action == "undo":
             return self._undoable(record).tags
@@ -204,6 +222,8 @@ class ReviewState:
             return
         if action in KIND:
             former: list[Any] = [self.chosen[KIND[action]], self._certificate]
+            # Draws of certificates that the file of decisions knew when the tags were chosen.
+            self._next_draw = max(self._next_draw, record.get("draws", 0))
             self._choose(KIND[action], np.array(record["tags"]))
         elif action == TARGET:
             former = [self.questions.precision]

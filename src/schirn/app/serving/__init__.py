@@ -42,9 +42,8 @@ def serve(
 ) -> None:
     """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
 
-    The workers are processes that share one socket. SIGHUP restarts them one after the other with
-    the present content of the model file: a new worker answers before the old one stops. A worker
-    that dies is restarted.
+    Workers are processes that share a socket. SIGHUP replaces them one by one with the present
+    content of the model file, and each answers before the old one stops. Dead ones are restarted.
 
     Parameters
     ----------
@@ -67,17 +66,13 @@ def serve(
         `host`, or one of these names; "*" allows all.
     access_log : path, optional
         File that gets one line with a JSON object per request; "-" is stderr.
-    vocabulary : path, optional
-        Vocabulary that is applied to tags before they are judged; by default as in training.
-    add_implied : bool, default=True
-        Add the tags that this vocabulary implies.
-    ready : callable, optional
-        Called with the address as soon as requests are answered.
-    tell : callable, optional
-        Called with a sentence when a worker has died or the model was loaded again, and with
-        ``error=True`` unless all went well.
+    vocabulary, add_implied : path, optional, and bool, default=True
+        Vocabulary for the tags to judge, by default as in training, and whether it adds tags.
+    ready, tell : callable, optional
+        Called with the address as soon as requests are answered; and with a sentence when a worker
+        has died or the model was loaded again, with ``error=True`` unless all went well.
     log_json : bool, default=False
-        Whether the errors of the workers are written to stderr as lines of JSON.
+        Write the errors of the workers to stderr as lines of JSON.
     """
     from schirn.app.serving._access import AccessLog
     from schirn.app.serving._connections import listen

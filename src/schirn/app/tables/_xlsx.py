@@ -12,6 +12,7 @@ import warnings
 import zipfile
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
 from itertools import zip_longest
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, BinaryIO
 from schirn._files import brief, byte_limit, check_limit, reason_of, unreadable_named
 from schirn._input import is_missing
 from schirn._optional import optional
+from schirn._text import reject_document_type
 from schirn.app.tables._table import Columns, RawCells, Table
 from schirn.exceptions import DataError
 
@@ -34,6 +36,7 @@ _DATA = re.compile(
     r"<(?P<prefix>[\w.-]+:)?sheetData\s*(?:/>|>(?P<content>.*)</[\w.:-]*sheetData\s*>)", re.S
 )
 _KINDS = (str, int, float, datetime.date, datetime.time)
+_CHUNK = 65536
 # Characters that XML 1.0 does not allow.
 _FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -60,7 +63,11 @@ class XlsxTable(Table):
         openpyxl = optional("openpyxl", "xlsx", "Reading .xlsx files")
         with zipfile.ZipFile(self.path) as archive:
             total = sum(entry.file_size for entry in archive.infolist())
-        check_limit(self.path, "unpacks to", total, limit)
+            check_limit(self.path, "unpacks to", total, limit)
+            for entry in archive.infolist():
+                with archive.open(entry) as part:
+                    chunks = iter(partial(part.read, _CHUNK), b"")
+                    reject_document_type(f"{self.path}: {brief(entry.filename)}", chunks)
         with warnings.catch_warnings():
             # Warnings about extensions of the format, which contain no cells.
             warnings.simplefilter("ignore")

@@ -105,6 +105,11 @@ class _Line:
         """The answer as a word."""
         return NOT_SURE if self.right is None else RIGHT if self.right else WRONG
 
+    @property
+    def draw(self) -> int | None:
+        """Number of the certificate's draw; None for a question of a round."""
+        return None if self.certificate is None else self.certificate[1]
+
 
 def write_questions(
     path: str | os.PathLike[str],
@@ -319,7 +324,8 @@ def read_answers(
             if not draw_again:
                 raise InputError(
                     f"{strangers[0].where}: was drawn from another set of tags, so the other "
-                    f"answers or the options have changed since; use the same ones, or draw again"
+                    f"answers, the options or the version of this program have changed since; use "
+                    f"the same ones, or draw again"
                 )
         ranking = ranking.answered(questions, right)
     return ranking, None
@@ -384,8 +390,10 @@ def answered_tags(
     content: Sequence[str] | None = None,
     counts: Counts | None = None,
     vocabulary: Vocabulary | None = None,
-) -> set[tuple[int, str]]:
-    """Return row and name of the tags answered in files; see `read_answers`.
+) -> dict[tuple[int, str], int | None]:
+    """Return the tags answered in files, with the draw of the certificate that asked.
+
+    See `read_answers`.
 
     Parameters
     ----------
@@ -402,10 +410,11 @@ def answered_tags(
 
     Returns
     -------
-    set of (row, tag)
+    dict from (row, tag) to int or None
+        None for tags that no certificate asked about.
     """
     lines = _counting(_lines(paths, _Rows(ranking, ids, content, vocabulary)), counts)
-    return {(line.row, line.label) for line in lines if line.counts}
+    return {(line.row, line.label): line.draw for line in lines if line.counts}
 
 
 def task_decisions(
@@ -442,7 +451,7 @@ def task_decisions(
     for line in _lines(exports, _Rows(ranking, ids, content, vocabulary)):
         if not line.counts:
             continue
-        about = (rows.columns, hashes[line.row])
+        about = (rows.columns, hashes[line.row], line.draw)
         name = rows.ids[line.row]
         decisions.append(Decision(name, line.label, line.answer, line.who, line.when, *about))
     return decisions

@@ -7,12 +7,14 @@ Each line of the file is one answer::
 
 The hash `row` covers the cells of the named columns when the answer was given. An answer about a
 row that has changed since does not count, and is asked for again. Files can be concatenated; if
-there are several answers about a tag, the latest counts.
+there are several answers about a tag, the latest counts. Answers to the questions of a certificate
+also hold the number of its draw, `"draw": 0`, so that the next certificate is another draw.
 """
 
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
-from schirn._input import is_missing, repeated
+from schirn._input import is_count, is_missing, repeated
+from schirn.cleaning.certificate import MAX_DRAW
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
 from schirn.cleaning.vocabulary import Vocabulary
@@ -31,6 +34,7 @@ RIGHT, WRONG, NOT_SURE, OPEN = ANSWERS = ("right", "wrong", "unsure", "open")
 """Possible answers; "open" reverts an earlier answer."""
 _VALUES = {RIGHT: 1.0, WRONG: 0.0, NOT_SURE: UNSURE}
 _NAMES = {value: name for name, value in _VALUES.items()}
+_TEXTS = ("id", "tag", "answer", "who", "when", "row")
 
 Cell = tuple[int, str]
 
@@ -52,6 +56,8 @@ class Decision(NamedTuple):
         Columns that the person saw.
     row : str
         Hash of these cells.
+    draw : int or None
+        Number of the draw of the certificate that asked; None for other questions.
     """
 
     id: str
@@ -61,6 +67,16 @@ class Decision(NamedTuple):
     when: str = ""
     columns: tuple[str, ...] = ()
     row: str = ""
+    draw: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return the line of the file, as a dictionary for JSON.
+
+        Returns
+        -------
+        dict
+        """
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
     def __str__(self) -> str:
         return f"{self.who or 'somebody'} said {self.answer!r} on {self.when[:10]}"
@@ -205,6 +221,8 @@ class Decisions:
         self._latest: dict[tuple[str, str], Decision] = {}
         self._by_person: dict[tuple[str, str, str], Decision] = {}
         self._told: set[tuple[str, str, str, str]] = set()
+        # Highest draw that asked about each tag; it counts even if the answer was changed since.
+        self._draw_of: dict[tuple[str, str], int] = {}
         content = self.path.read_bytes() if self.path.exists() else b""
         lines = complete_lines(content)
         self.repaired = lines.repaired
@@ -268,7 +286,7 @@ class Decisions:
             unchanged = earlier is not None and earlier.row == decision.row
             if (earlier.answer if earlier and unchanged else OPEN) != decision.answer:
                 new[decision[:2]] = decision._replace(when=decision.when or time)
-        append_lines(self.path, [decision._asdict() for decision in new.values()])
+        append_lines(self.path, [decision.record() for decision in new.values()])
         for decision in new.values():
             self._take(decision)
         return len(new)
@@ -289,7 +307,7 @@ class Decisions:
         """
         new = []
         for decision in sorted(decisions, key=lambda record: record.when):
-            id, tag, answer, who, when, _, row = decision
+            id, tag, answer, who, when, _, row, _ = decision
             if answer not in ANSWERS:
                 raise InputError(f"an answer is {', '.join(ANSWERS)}, not {brief(answer)}")
             last = self._by_person.get((id, tag, who))
@@ -298,7 +316,7 @@ class Decisions:
                 continue
             new.append(decision)
             self._take(decision)
-        append_lines(self.path, [decision._asdict() for decision in new])
+        append_lines(self.path, [decision.record() for decision in new])
         return len(new)
 
     def match(self, rows: RowContent, vocabulary: Vocabulary | None = None) -> Carried:
@@ -333,6 +351,28 @@ class Decisions:
                 (valid if is_same else changed)[row, tag] = decision
         return Carried(valid, changed, gone, dropped)
 
+    def draws(self, rows: RowContent, *, besides: Collection[Cell] = ()) -> int:
+        """Return the number of draws of certificates with answers about rows of a table.
+
+        Parameters
+        ----------
+        rows : RowContent
+            The rows of the table.
+        besides : collection of (row, tag)
+            Tags to leave out, because their certificate continues.
+
+        Returns
+        -------
+        int
+            One more than the highest draw; 0 without a draw.
+        """
+        used = (
+            draw + 1
+            for (id, tag), draw in self._draw_of.items()
+            if id in rows.number and (rows.number[id], tag) not in besides
+        )
+        return max(used, default=0)
+
     def answer(
         self,
         ranking: NoisyLabels,
@@ -343,7 +383,8 @@ class Decisions:
     ) -> tuple[NoisyLabels, Carried]:
         """Return a ranking with the answers about its rows, and the matched decisions.
 
-        A tag answered "right" is added to the row if it is not listed.
+        A tag answered "right" is added to the row if it is not listed. The draws of earlier
+        certificates count as used.
 
         Parameters
         ----------
@@ -368,7 +409,8 @@ class Decisions:
             values = [_VALUES[answers[cell].answer] for cell in cells]
             right = [None if value == UNSURE else bool(value) for value in values]
             ranking = ranking.answered(ranking.questions_about(cells, kind), right)
-        return ranking, carried
+        draws = max(ranking.draws, self.draws(rows, besides=besides))
+        return replace(ranking, draws=draws), carried
 
     def save(
         self,
@@ -376,6 +418,8 @@ class Decisions:
         rows: RowContent,
         who: str = "",
         vocabulary: Vocabulary | None = None,
+        *,
+        draws: Mapping[Cell, int | None] | None = None,
     ) -> int:
         """Write the answers of a ranking that the file lacks; return their number.
 
@@ -389,11 +433,14 @@ class Decisions:
             Name of the person who answered.
         vocabulary : Vocabulary, optional
             What was applied to the tags; see `match`.
+        draws : dict from (row, tag) to int or None, optional
+            Number of the draw of the certificate that asked about each tag.
 
         Returns
         -------
         int
         """
+        draws = draws or {}
         hashes = rows.hashes
         stored = self.match(rows, vocabulary).valid
         new = []
@@ -405,13 +452,15 @@ class Decisions:
                 tag = str(label[k])
                 name = _NAMES[float(answer[k])]
                 if (row, tag) not in stored or stored[row, tag].answer != name:
-                    about = (rows.columns, hashes[row])
+                    about = (rows.columns, hashes[row], draws.get((row, tag)))
                     new.append(Decision(rows.ids[row], tag, name, who, "", *about))
         return self.add(new)
 
     def _take(self, decision: Decision) -> None:
-        id, tag, answer, who, when, _, row = decision
+        id, tag, answer, who, when, _, row, draw = decision
         self._told.add((id, tag, answer, when))
+        if draw is not None:
+            self._draw_of[id, tag] = max(draw, self._draw_of.get((id, tag), 0))
         last = self._by_person.get((id, tag, who))
         if last is None or last.when <= when:
             self._by_person[id, tag, who] = decision
@@ -429,7 +478,7 @@ class Decisions:
         if record is None:
             raise DataError(f"{where}: not a JSON object; repair or delete the line")
         values = {"who": "", "when": "", "row": "", **record, "columns": []}
-        texts = [values.get(name) for name in Decision._fields if name != "columns"]
+        texts = [values.get(name) for name in _TEXTS]
         columns = record.get("columns", [])
         if not isinstance(columns, list) or not all(isinstance(x, str) for x in (*texts, *columns)):
             raise DataError(f"{where}: an answer has the texts 'id', 'tag' and 'answer'")
@@ -441,9 +490,12 @@ class Decisions:
             when = datetime.fromisoformat(values["when"]) if values["when"] else datetime.min
         except ValueError:
             raise DataError(f"{where}: {brief(values['when'])} is not a time") from None
+        draw = record.get("draw")
+        if draw is not None and not (is_count(draw) and draw <= MAX_DRAW):
+            raise DataError(f"{where}: {brief(draw)} is not the number of a draw")
         when = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
-        words = {name: values[name] for name in ("id", "tag", "answer", "who", "row")}
-        return Decision(**words, when=utc_text(when), columns=tuple(columns))
+        words = {name: values[name] for name in _TEXTS} | {"when": utc_text(when)}
+        return Decision(**words, columns=tuple(columns), draw=draw)
 
 
 def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: int) -> Questions:

@@ -525,11 +525,7 @@ def update_tags(
     cells = _number_tags(tags, model.label_names_)
     match = last.find(rows, cells)
     is_same_model = last.model in ("", model_hash)
-    if not is_same_model:
-        # What is known about training is about that of another model.
-        none = np.zeros(0, dtype=np.uint64)
-        last = replace(last, trained="", tag_counts={}, profile=FeatureProfile())
-        last = replace(last, training_rows=none, training_tags=none)
+    last = last if is_same_model else _without_training(last)
     judgement = _judge_update(model, columns, cells, last, match, is_same_model)
     counts = last.tag_counts or _count(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
@@ -554,10 +550,7 @@ def update_tags(
         **_most_emptied(shares),
     )
     marks = _marks(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
-    training = _Marks(last.training_rows, last.training_tags)
-    if not len(training.rows):
-        # Nothing is known about training: the first table stands for that of training.
-        training = marks
+    training = _training_marks(last, marks)
     state = _next_state(
         last,
         rows,
@@ -587,6 +580,19 @@ def update_tags(
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
+
+
+def _without_training(state: TagState) -> TagState:
+    """Return a state without what it knows about the training of another model."""
+    none = np.zeros(0, dtype=np.uint64)
+    state = replace(state, trained="", tag_counts={}, profile=FeatureProfile())
+    return replace(state, training_rows=none, training_tags=none)
+
+
+def _training_marks(last: TagState, marks: _Marks) -> _Marks:
+    """Return the marks of the training table; the first table stands for an unknown one."""
+    training = _Marks(last.training_rows, last.training_tags)
+    return training if len(training.rows) else marks
 
 
 def _is_fresh(marks: _Marks, training: _Marks, cells: Tags) -> Array:

@@ -49,7 +49,7 @@ from schirn.cleaning import (
 )
 from schirn.cleaning.certificate import ADDED, REMOVED
 from schirn.cleaning.policy import DROP, KEEP
-from schirn.cleaning.questions import LISTED, MISSING
+from schirn.cleaning.questions import LISTED, MISSING, cells_of
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags, read_tags
 from schirn.scale.cluster import connected
@@ -131,6 +131,8 @@ class TableCleaning:
         self.certificate: Certificate | None = None
         self._ranking: NoisyLabels | None = None
         self._exports: tuple[str, ...] = ()
+        # The draw of the certificate that asked about each answered tag.
+        self._draws = dict[tuple[int, str], int | None]()
         self._has_resources = False
 
     def __repr__(self) -> str:
@@ -446,9 +448,11 @@ class TableCleaning:
 
     def _certificate_questions(self, n: int) -> Questions:
         """Return questions of the certificate; the first ones begin it."""
+        # First, because the answers of the options may continue a certificate.
+        ranking = self.ranking
         if self.certificate is None:
             of = ADDED if self.options.suggest else REMOVED
-            self.certificate = self.ranking.certify(of=of)
+            self.certificate = ranking.certify(of=of)
         if problem := self.certificate.problem:
             raise InputError(f"{problem[0].lower()}{problem[1:].removesuffix('.')}")
         return self.certificate.questions(n)
@@ -593,6 +597,7 @@ class TableCleaning:
             This object.
         """
         ranking = self.ranking
+        self._draws |= dict.fromkeys(cells_of(questions), questions.draw)
         if questions.draw is not None and self.certificate is not None:
             self.certificate = self.certificate.answered(questions, right)
             self._ranking = self.certificate.ranking or ranking.answered(questions, right)
@@ -615,6 +620,7 @@ class TableCleaning:
             This object.
         """
         self._merge_tasks(paths, self.ranking)
+        self._draws |= answered_tags(paths, self.ranking, **self._bound_to, counts=self._counts)
         self._ranking, self.certificate = self._with_files(paths, self.ranking)
         self._save_decisions()
         return self
@@ -690,7 +696,8 @@ class TableCleaning:
     def _save_decisions(self) -> None:
         if self.decisions is not None and self._ranking is not None:
             who = self.options.name or ""
-            self.decisions.save(self._ranking, self.content, who, self.source.vocabulary)
+            vocabulary = self.source.vocabulary
+            self.decisions.save(self._ranking, self.content, who, vocabulary, draws=self._draws)
 
     # Act.
 
@@ -721,6 +728,7 @@ class TableCleaning:
             self._merge_tasks(files, ranking)
             # Newer answers, from files, replace stored answers.
             newer = answered_tags(files, ranking, **self._bound_to, counts=self._counts)
+            self._draws |= newer
             ranking, self.carried = self.decisions.answer(
                 ranking, self.content, besides=newer, vocabulary=self.source.vocabulary
             )

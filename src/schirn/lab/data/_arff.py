@@ -16,7 +16,7 @@ from scipy import sparse
 
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import repeated
-from schirn._text import is_packed, read_text
+from schirn._text import is_packed, read_text, reject_document_type
 from schirn.datasets import Dataset
 from schirn.exceptions import DataError
 from schirn.lab.data._content import dataset_from_file, densified, errors_named, label_matrix
@@ -199,9 +199,7 @@ def _beside(path: Path) -> Path | None:
 def _xml_names(path: Path) -> list[str]:
     """Return the label names of a MULAN XML file."""
     text = read_text(path)
-    # Label files need no document type, and entities can grow without bound.
-    if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise DataError(f"{path}: document types and entities are not accepted.")
+    reject_document_type(path, [text.strip()])
     try:
         root = ElementTree.fromstring(text.strip())
     except ElementTree.ParseError as error:
