@@ -267,16 +267,23 @@ def read_answers(
     -------
     tuple of NoisyLabels and Certificate or None
     """
-    answers: dict[tuple[int, str, str], _Line] = {}
     paths = list(paths)
     rows = _Rows(ranking, ids, content, vocabulary)
-    all_lines = _with_missing(list(_lines(paths, rows, on_note)), ranking, on_note)
-    if not all_lines:
+    lines = _with_missing(list(_lines(paths, rows, on_note)), ranking, on_note)
+    if not lines:
         raise InputError(
             f"{paths[0]}: there is no answer yet; write yes into the column 'right' if the tag is "
             f"right, no if it is wrong, and ? if you cannot tell"
         )
-    for line in _counting(all_lines, counts):
+    answers = _one_by_tag(_counting(lines, counts))
+    ranking = _with_rounds(ranking, lines, answers)
+    return _with_draws(ranking, lines, answers, draw_again)
+
+
+def _one_by_tag(lines: Iterable[_Line]) -> list[_Line]:
+    """Return one answer about each tag, from the lines that count."""
+    answers: dict[tuple[int, str, str], _Line] = {}
+    for line in lines:
         if not line.counts:
             continue
         key = line.row, line.label, line.kind
@@ -289,31 +296,44 @@ def read_answers(
             answers[key] = line
         if earlier is None or earlier.right is None:
             answers[key] = line
-    gone = {(line.kind, line.round, line.asked) for line in all_lines if line.left_the_draw}
+    return list(answers.values())
+
+
+def _with_rounds(
+    ranking: NoisyLabels, lines: Iterable[_Line], answers: Iterable[_Line]
+) -> NoisyLabels:
+    """Return the ranking with the answers to rounds of questions, round by round."""
+    gone = {(line.kind, line.round, line.asked) for line in lines if line.left_the_draw}
     rounds: dict[tuple[str, Round], list[_Line]] = {}
-    for line in answers.values():
+    for line in answers:
         if line.certificate is None:
             rounds.setdefault((line.kind, line.round), []).append(line)
-    for (kind, design), lines in sorted(rounds.items()):
-        right = [line.right for line in lines]
+    for (kind, design), members in sorted(rounds.items()):
         n_gone = sum((kind, design) == about[:2] for about in gone)
-        questions = _questions(lines, ranking, kind)
+        questions = _questions(members, ranking, kind)
         questions = replace(questions, round=design._replace(n_gone=n_gone))
-        ranking = ranking.answered(questions, right)
+        ranking = ranking.answered(questions, [line.right for line in members])
+    return ranking
+
+
+def _with_draws(
+    ranking: NoisyLabels, lines: Iterable[_Line], answers: Sequence[_Line], draw_again: bool
+) -> tuple[NoisyLabels, Certificate | None]:
+    """Return the ranking with the answers to draws, and the certificate of the last draw."""
     draws: dict[tuple[int, str], list[_Line]] = {}
-    for line in all_lines:
+    for line in lines:
         if line.certificate is not None:
             of, draw, _ = line.certificate
             draws.setdefault((draw, of), []).append(line)
     for draw, of in sorted(draws):
         kind = draws[draw, of][0].kind
-        lines = [
+        members = [
             line
-            for line in answers.values()
+            for line in answers
             if line.certificate is not None and line.certificate[:2] == (of, draw)
         ]
-        right = [line.right for line in lines]
-        questions = replace(_questions(lines, ranking, kind), draw=draw)
+        right = [line.right for line in members]
+        questions = replace(_questions(members, ranking, kind), draw=draw)
         if (draw, of) == max(draws):
             certificate = ranking.certify(of=of, random_state=max(draw - ranking.draws, 0))
             drawn_from = of, draw, certificate.tags_sha256[:12]
