@@ -57,10 +57,8 @@ def serve(
         Number of processes.
     token : str, optional
         Requests must have the header ``Authorization: Bearer TOKEN``.
-    max_rows, max_bytes : int
-        Maximum size of a request.
-    timeout : float, default=30
-        Time limit of a request in seconds.
+    max_rows, max_bytes, timeout : int, int and float
+        Maximum size of a request, and its time limit in seconds.
     allow_hosts : sequence of str
         Without a token, requests are answered if their header ``Host`` is an address, localhost,
         `host`, or one of these names; "*" allows all.

@@ -511,10 +511,8 @@ def update_tags(
     model_hash, precision : str, and float, default=0.9
         Hash of the model file, and target precision. After another model, all rows are judged, and
         tags are compared with those of this update.
-    vocabulary : Vocabulary, optional
-        What was applied to the tags; those that it keeps are never removed.
-    tag_column : str, default="tags"
-        Name of the column of tags, for what is said about it.
+    vocabulary, tag_column : Vocabulary, optional, and str, default="tags"
+        What was applied to the tags; those that it keeps are never removed. And the column of tags.
 
     Returns
     -------
