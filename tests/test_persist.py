@@ -273,6 +273,26 @@ def test_missing_and_added_members(saved):
     check_refused(saved, "missing or were added")
 
 
+def test_members_have_the_names_that_save_gives_them(saved):
+    def rename(header):
+        header["arrays"][0]["member"] = "../../evil.npy"
+
+    def move(members):
+        members["../../evil.npy"] = members.pop("array_0.npy")
+
+    rewrite(saved, header=rename, members=move)
+    with pytest.raises(ModelFileError, match="the file was changed"):
+        schirn.load(saved)
+
+
+@pytest.mark.parametrize("notes", [[1], "text", None])
+def test_notes_are_a_dictionary(saved, notes):
+    rewrite(saved, header=lambda h: h.update(notes=notes))
+    for read in (schirn.load, read_notes):
+        with pytest.raises(ModelFileError, match=r"its notes are .*, not a dictionary"):
+            read(saved)
+
+
 def test_a_newer_format_says_so(saved):
     rewrite(saved, header=lambda h: h.update(version=99))
     check_refused(saved, "newer version of schirn")

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from schirn._checkpoint import kept_in, section
-from schirn._input import Array, Number, check_values, is_missing, location
+from schirn._files import brief
+from schirn._input import Array, Number, OneOf, check_values, is_missing, location
 from schirn._progress import current, shown
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._ranked import MissingTags, RankedTags
@@ -157,6 +158,10 @@ def find_noisy_labels(
     """
     Number(0, high=1, open_low=True).check("precision", precision)
     Number(open_low=True, none=True).check("max_memory", max_memory)
+    Number(high=2**32 - 1, integer=True, none=True).check("random_state", random_state)
+    for name, flag in (("keep_one", keep_one), ("scaled", scaled), ("verbose", verbose)):
+        OneOf((True, False)).check(name, flag)
+    _check_names(label_names)
     knowledge = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
     _check_tags_apart(X, candidates)
     tags = _read(candidates, label_names, separator, votes)
@@ -195,6 +200,19 @@ def _check_tags_apart(X: Any, candidates: Any) -> None:
         )
 
 
+def _check_names(label_names: Any) -> None:
+    """Raise InputError unless all names are texts; that they differ is checked with the tags."""
+    if label_names is None:
+        return
+    names = [label_names] if isinstance(label_names, str) else list(label_names)
+    bad = [name for name in names if not isinstance(name, str) or not name.strip()]
+    if bad or isinstance(label_names, str):
+        raise InputError(
+            f"label_names must hold one text per label, not {brief(bad[0] if bad else names[0])}",
+            parameter="label_names",
+        )
+
+
 def _read(candidates: Any, label_names: Sequence[str] | None, separator: str, votes: Any) -> Tags:
     """Read the tags; tags without names take the names of the votes."""
     is_nameless = getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
@@ -209,7 +227,7 @@ def _read(candidates: Any, label_names: Sequence[str] | None, separator: str, vo
 def _task(
     tags: Tags, knowledge: dict[str, Any], min_count: int, random_state: int | None
 ) -> RankingTask:
-    Number(1).check("min_count", min_count)
+    Number(1, integer=True).check("min_count", min_count)
     groups = knowledge["groups"]
     return RankingTask(
         tags,

@@ -269,7 +269,7 @@ def _write(path: Path, entry: dict[str, Any], arrays: list[Array], notes: dict[s
 
 def _write_array(archive: zipfile.ZipFile, number: int, array: Array) -> dict[str, Any]:
     """Write one array; return its entry in the header."""
-    name = f"array_{number}.npy"
+    name = _member_name(number)
     with archive.open(name, "w", force_zip64=True) as stream:
         hashing = _Hashing(stream)
         np.lib.format.write_array(hashing, array, allow_pickle=False)
@@ -279,6 +279,10 @@ def _write_array(archive: zipfile.ZipFile, number: int, array: Array) -> dict[st
         "shape": list(array.shape),
         "sha256": hashing.digest.hexdigest(),
     }
+
+
+def _member_name(number: int) -> str:
+    return f"array_{number}.npy"
 
 
 class _Hashing:
@@ -353,6 +357,11 @@ def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, 
         )
     header: dict[str, Any] = json.loads(text)
     check_version(path, header, VERSION)
+    if not isinstance(header.get("notes"), dict):
+        raise ModelFileError(
+            f"{path}: its notes are {brief(header.get('notes'))}, not a dictionary; the file was "
+            f"changed"
+        )
     return header
 
 
@@ -385,8 +394,9 @@ def _read_arrays(
     path: Path, archive: zipfile.ZipFile, members: list[dict[str, Any]], limit: int
 ) -> list[Array]:
     """Read the arrays after checking every declared size."""
-    names = sorted([_HEADER, *(member["member"] for member in members)])
-    if names != sorted(archive.namelist()):
+    names = [member["member"] for member in members]
+    is_numbered = names == [_member_name(k) for k in range(len(names))]
+    if not is_numbered or sorted([_HEADER, *names]) != sorted(archive.namelist()):
         raise ModelFileError(f"{path}: members are missing or were added; the file was changed")
     total = sum(archive.getinfo(member["member"]).file_size for member in members)
     if total > limit:

@@ -40,6 +40,16 @@ def items(path):
     return [record["item"] for record in opened(path, write=False).records]
 
 
+def test_an_emptied_journal_is_noticed(path):
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=r"journal\.jsonl: is empty, so the decisions"):
+        open_session(path.parent, write=False)
+    with pytest.warns(UserWarning, match="was empty, so any decisions that it held are lost"):
+        open_session(path.parent).journal.close()
+    path.unlink()
+    assert opened(path, write=False).sequence == 0
+
+
 def test_numbers_and_replay(path):
     with opened(path) as journal:
         assert journal.sequence == 3

@@ -97,6 +97,14 @@ def test_an_infinite_threshold_is_refused(client):
     assert answer.status_code == 400
 
 
+@pytest.mark.parametrize("digits", ["9" * 400, "-" + "9" * 400, "9" * 3000])
+def test_a_number_too_large_for_a_float_is_refused(client, digits):
+    body = f'{{"rows": [{{"title": "a"}}], "threshold": {digits}}}'.encode()
+    answer = client.post("/predict", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "threshold must be a finite number" in answer.json()["error"]
+
+
 def test_numbers_are_names_of_tags(client):
     rows = [{"title": "steel pan", "tags": tags} for tags in ([1, 0], [2.5, "pan"], 7, None)]
     answers = client.post("/judge", json={"rows": rows}).json()["rows"]
@@ -124,6 +132,10 @@ def test_a_long_cell_is_refused(client):
     answer = client.post("/predict", json={"rows": rows})
     assert answer.status_code == 413
     assert "row 2: the column 'title' has 100,001 characters" in answer.json()["error"]
+    for tags, n in ((["a" * 200_000], "200,000"), (["a"] * 60_000, "119,999"), ([""] * 10**5, "")):
+        answer = client.post("/judge", json={"rows": [{"title": "a", "tags": tags}]})
+        assert answer.status_code == (413 if n else 200)
+        assert not n or f"the column 'tags' has {n} characters" in answer.json()["error"]
 
 
 def test_a_slow_answer_is_given_up(tagger, monkeypatch):

@@ -42,7 +42,7 @@ class Journal:
     sequence : int
         Number of the last record; 0 before the first.
     repaired : str
-        Problem with the last line; empty if there was none.
+        Problem with the last line, or with an empty file; empty if there was none.
 
     Examples
     --------
@@ -61,10 +61,19 @@ class Journal:
         self._release = _lock(path.parent) if write else None
         self._rescued: Path | None = None
         try:
+            # Even without decisions, the first line names the project.
+            is_emptied = path.exists() and not path.stat().st_size
+            if is_emptied and not write:
+                raise DataError(
+                    f"{path}: is empty, so the decisions that it held are lost; restore it from a "
+                    f"backup, or delete it to start over"
+                )
             if write:
                 flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
                 self._file = os.open(path, flags, 0o666)
             self._load(fingerprint)
+            if is_emptied:
+                self.repaired = "was empty, so any decisions that it held are lost; it starts over"
         except BaseException:
             self.close()
             raise

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import math
 import secrets
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -247,17 +247,19 @@ class _Api:
                     f"{brief(row[name])}"
                 )
         for name, cell in row.items():
-            if isinstance(cell, str) and len(cell) > self.limits.cell:
+            size = _size(cell)
+            if size > self.limits.cell:
                 raise HTTPException(
                     413,
-                    f"{where}: the column {brief(name)} has {len(cell):,} characters, more than "
+                    f"{where}: the column {brief(name)} has {size:,} characters, more than "
                     f"{self.limits.cell:,}",
                 )
 
     def checked_threshold(self, rows: list[Any], threshold: Any) -> tuple[list[Any], Any]:
         """Check and return the rows and the threshold of a prediction request."""
         is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-        if is_number and math.isfinite(threshold):
+        # Compared, because an integer may be too large to become a float.
+        if is_number and abs(threshold) <= sys.float_info.max:
             return rows, threshold
         if threshold is None or isinstance(threshold, str):
             return rows, threshold
@@ -426,6 +428,13 @@ def _elements(cell: Any) -> list[Any]:
     if cell is None:
         return []
     return cell if isinstance(cell, list) else [cell]
+
+
+def _size(cell: Any) -> int:
+    """Return the number of characters of a cell; one separates the elements of a list."""
+    if isinstance(cell, list):
+        return sum(_size(item) + 1 for item in cell) - 1
+    return len(cell) if isinstance(cell, str) else 1
 
 
 def _rounded(value: Any) -> Any:
