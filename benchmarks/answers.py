@@ -272,8 +272,10 @@ def worklist(table: Table, n_audits: int) -> list[float]:
 def certificates(runs: int) -> None:
     """Share of false certificates at the boundary, by several ways to stop."""
     rng = np.random.default_rng(0)
-    ways = ("every answer", "lines deleted", "draw again", "other removals", "decisions")
-    ways += ("misses given back", "answers left out")
+    ways = (
+        *("every answer", "lines deleted", "draw again", "other removals", "decisions"),
+        *("misses given back", "answers left out"),
+    )
     false = dict.fromkeys(ways, 0)
     for run in range(runs):
         table = scores(int(rng.integers(2**31)), wrong=0.3, apart=1, silent=0, m=300)
