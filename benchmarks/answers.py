@@ -22,15 +22,18 @@ the first 200 by the confidence of Sieve, as in version 0.2, and by the ranking 
 the next 200 after fifty answers with how many of them the answers expect to be wrong.
 `--certificates` runs certificates of sets with exactly 90% wrong tags instead: watched after every
 answer, without the lines that speak against it, drawn again ten times, begun again with other
-removals after each failure, and begun with fewer or more removals while the answers so far are left
-out, which the program cannot notice.
+removals after each failure, with all answers or with those of a file of decisions; begun again
+after the misses, but no other answers, were given back to the first ranking; and begun with fewer
+or more removals while the answers so far are left out, which the program cannot notice.
 """
 
 import argparse
 import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +43,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.ranking_tables import annotated
 from benchmarks.votes import FILE, draw
 from schirn import Sieve, find_noisy_labels
+from schirn.app.workflow import Decisions, RowContent
 from schirn.cleaning import Certificate, NoisyLabels
 from schirn.cleaning.certificate import e_values
 from schirn.cleaning.posterior import RankPosterior, normal_scores
@@ -268,7 +272,10 @@ def worklist(table: Table, n_audits: int) -> list[float]:
 def certificates(runs: int) -> None:
     """Share of false certificates at the boundary, by several ways to stop."""
     rng = np.random.default_rng(0)
-    ways = ("every answer", "lines deleted", "draw again", "other removals", "answers left out")
+    ways = (
+        *("every answer", "lines deleted", "draw again", "other removals", "decisions"),
+        *("misses given back", "answers left out"),
+    )
     false = dict.fromkeys(ways, 0)
     for run in range(runs):
         table = scores(int(rng.integers(2**31)), wrong=0.3, apart=1, silent=0, m=300)
@@ -297,6 +304,8 @@ def certificates(runs: int) -> None:
         # Slower, so only a tenth as often.
         if run % 10 == 0:
             false["other removals"] += 10 * other_removals(free, right, place)
+            false["decisions"] += 10 * through_decisions(free, right, place)
+            false["misses given back"] += 10 * misses_given_back(free, right, place)
     print("| way to stop | false certificates in % |\n|---|--:|")
     for way, count in false.items():
         print(f"| {way} | {100 * count / runs:.1f} |")
@@ -329,6 +338,53 @@ def other_removals(ranking: NoisyLabels, right: np.ndarray, place: np.ndarray) -
             return True
         ranking = ranking.answered(asked, right[place[asked.row, asked.column]])
     return False
+
+
+def through_decisions(ranking: NoisyLabels, right: np.ndarray, place: np.ndarray) -> bool:
+    """Like `other_removals`, but each attempt knows only what a file of decisions holds."""
+    ids = [f"row {i}" for i in range(ranking.n_rows)]
+    rows = RowContent(ids, {"id": ids}, ["id"])
+    with TemporaryDirectory() as folder:
+        for _ in range(6):
+            store = Decisions(Path(folder, "decisions.jsonl"))
+            known, _ = store.answer(forgetful(ranking), rows)
+            certificate = known.remove(200 - known.n_answers).certify(0.9)
+            if failed(certificate, right, place):
+                return True
+            certificate = answered(certificate, right, place)
+            draws = dict.fromkeys(certificate.answers, certificate.draw)
+            store.save(certificate.ranking or known, rows, draws=draws)
+    return False
+
+
+def misses_given_back(ranking: NoisyLabels, right: np.ndarray, place: np.ndarray) -> bool:
+    """Begin again after each failure; only the misses leave the set."""
+    ordered = ranking.remove(200).removed
+    for _ in range(6):
+        certificate = ranking.with_orders(ordered).certify(0.9)
+        if failed(certificate, right, place):
+            return True
+        certificate = answered(certificate, right, place)
+        misses = [tag for tag, is_right in certificate.answers.items() if is_right]
+        ranking = ranking.answered(ranking.questions_about(misses), [True] * len(misses))
+    return False
+
+
+def forgetful(ranking: NoisyLabels) -> NoisyLabels:
+    """The ranking as another run of the program makes it, which has seen no draw."""
+    return replace(ranking, ranked=replace(ranking.ranked, draws={}))
+
+
+def failed(certificate: Certificate, right: np.ndarray, place: np.ndarray) -> bool:
+    """Whether 30 answers certify falsely."""
+    is_false = right[_members(certificate, place)].mean() >= 0.1
+    return bool(is_false and is_certified(certificate, right, place, 30))
+
+
+def answered(certificate: Certificate, right: np.ndarray, place: np.ndarray) -> Certificate:
+    """The certificate with the next 30 answers."""
+    asked = certificate.questions(30)
+    return certificate.answered(asked, right[place[asked.row, asked.column]])
 
 
 def percent(name: str, values: Iterable[float]) -> str:

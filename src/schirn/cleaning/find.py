@@ -201,14 +201,14 @@ def _check_tags_apart(X: Any, candidates: Any) -> None:
 
 
 def _check_names(label_names: Any) -> None:
-    """Raise InputError unless all names are texts; that they differ is checked with the tags."""
+    """Raise InputError for a name that is missing or blank; the tags' reader compares them."""
     if label_names is None:
         return
     names = [label_names] if isinstance(label_names, str) else list(label_names)
-    bad = [name for name in names if not isinstance(name, str) or not name.strip()]
+    bad = [name for name in names if is_missing(name) or not str(name).strip()]
     if bad or isinstance(label_names, str):
         raise InputError(
-            f"label_names must hold one text per label, not {brief(bad[0] if bad else names[0])}",
+            f"label_names must hold one name per label, not {brief(bad[0] if bad else names[0])}",
             parameter="label_names",
         )
 
