@@ -365,7 +365,7 @@ def test_a_table_that_cannot_be_ranked():
     assert not ranking.judged.any()
     assert len(ranking.questions(5)) == 0
     assert len(ranking.suspects()) == 0
-    assert ranking.wrong_share_interval == (0, 0)
+    assert ranking.wrong_share_interval == (0, 1)
     assert "none is ranked" in ranking.sentence
     assert np.isnan(ranking.planted_among_suspects())
     assert ranking.summary()["removed"] == 0

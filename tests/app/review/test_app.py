@@ -54,7 +54,8 @@ def test_a_review(client, folder):
     about = {"item": "b", "label": "cat", "action": "keep", "to": None, "of": 1, "count": 1}
     assert after["last"] == about
     assert (after["current"]["item"], after["current"]["label"]) == ("a", "cat")
-    assert after["known"]["line"].startswith("About ")
+    # One answer says nothing about the share.
+    assert after["known"]["line"].startswith("Your answers will show")
     undone = act(client, 1, action="undo", of=1).json()
     assert undone["current"]["label"] == "cat"
     lines = (folder / "journal.jsonl").read_text().splitlines()

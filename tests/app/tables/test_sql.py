@@ -288,7 +288,7 @@ def test_options_of_databases_and_files_are_told_apart(address, tmp_path, capsys
     assert main(["apply", listed, address]) == 2
     assert "--write-back" in capsys.readouterr().err
     assert main(["apply", listed, str(tmp_path / "t.csv"), "--write-back", "items.tags"]) == 2
-    assert "need a database" in capsys.readouterr().err
+    assert "only a database" in capsys.readouterr().err
     assert main(["review", address]) == 2
     assert "a review needs a file" in capsys.readouterr().err
 

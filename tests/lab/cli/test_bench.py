@@ -132,7 +132,6 @@ def test_variants_parameters_and_grids(place):
         (["--time-limit", "-1"], "must be a duration such as 90s, 9m or 1.5h, not '-1'"),
         (["--time-limit", "5"], "a time limit needs a separate process"),
         (["--tuning", "truth"], "invalid choice: 'truth'"),
-        (["--output", "tiny.npz"], "tiny.npz"),
     ],
 )
 def test_bad_requests(place, capsys, args, message):
@@ -141,3 +140,12 @@ def test_bad_requests(place, capsys, args, message):
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert message in captured.err
+
+
+def test_the_output_must_be_a_folder(place, capsys):
+    args = ("--datasets", "tiny.npz:1", "--methods", "NLR", "--output", "tiny.npz")
+    assert main(["bench", "--jobs", "0", *args]) == 2
+    assert "tiny.npz" in capsys.readouterr().err
+    # Given twice, an option with one value is an error.
+    assert bench(*args) == 2
+    assert "--output" in capsys.readouterr().err
