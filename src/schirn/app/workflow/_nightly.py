@@ -533,34 +533,21 @@ def update_tags(
     # Appended for the place -1, that of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]
     is_retrained = last.is_retrained or not is_same_model
-    verdicts = _earlier_verdicts(last, was_removed, is_retrained)
-    verdicts = np.where(match.is_old_tag, verdicts, NEW)
+    verdicts = _earlier_verdicts(last, match, was_removed, is_retrained)
     # Without new answers, verdicts on old tags stay.
     is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
     is_settled = match.is_old_tag & (is_quiet and not is_retrained)
     ranking = _act(ranking, verdicts, carried, is_settled)
     losses = _tag_losses(last, match, cells, vocabulary)
     shares = _emptied(last.filled_shares, rows.filled_shares) | {tag_column: losses.emptied}
-    summary = replace(
-        _summary(ranking, last, match, was_removed),
-        feature_drift=judgement.drift,
-        lost_share=losses.lost,
-        **_most_emptied(shares),
-    )
-    marks = _marks(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
-    training = _training_marks(last, marks)
-    state = _next_state(
-        last,
-        rows,
-        cells,
-        is_fresh=_is_fresh(marks, training, cells),
-        training_rows=training.rows,
-        training_tags=training.tags,
+    summary = _summary(ranking, last, match, was_removed)
+    summary = replace(summary, feature_drift=judgement.drift, lost_share=losses.lost)
+    summary = replace(summary, **_most_emptied(shares))
+    state = replace(
+        _next_state(last, rows, cells, judgement, ranking),
         model=model_hash,
         time=time,
         trained=last.trained or time,
-        probability=judgement.probability,
-        removed=ranking.removed,
         has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
         tag_counts=counts,
         summary=summary,
@@ -676,20 +663,46 @@ def _answered(
     return ranking, carried, decisions.since(when)
 
 
-def _earlier_verdicts(last: TagState, was_removed: Array, is_retrained: bool) -> Array:
+def _earlier_verdicts(
+    last: TagState, match: _Match, was_removed: Array, is_retrained: bool
+) -> Array:
     """Return the verdicts of last night; after retraining, there are none to keep."""
     if is_retrained:
         return np.full(len(was_removed), NEW)
-    return np.where(was_removed, REMOVED, KEPT if last.has_limit else NEW)
+    verdicts = np.where(was_removed, REMOVED, KEPT if last.has_limit else NEW)
+    return np.where(match.is_old_tag, verdicts, NEW)
+
+
+class _Judgement(NamedTuple):
+    """Judgements of the model in an update.
+
+    Attributes
+    ----------
+    rows : int array
+        Rows that were judged.
+    is_fresh : (n,) bool array
+        Rows that are new or have changed.
+    probability : (m,) float array
+        Probability that each tag is right, stored or new.
+    missing : MissingTags
+        Tags that fresh rows may lack.
+    drift : float or None
+        Shift of the features of fresh rows.
+    """
+
+    rows: Array
+    is_fresh: Array
+    probability: Array
+    missing: MissingTags
+    drift: float | None
 
 
 def _next_state(
-    last: TagState,
-    rows: RowContent,
-    cells: Tags,
-    **values: Any,
+    last: TagState, rows: RowContent, cells: Tags, judgement: _Judgement, ranking: NoisyLabels
 ) -> TagState:
-    """Return the starting point of the next update."""
+    """Return the starting point of the next update: rows, tags, and what was judged of them."""
+    marks = _marks(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
+    training = _training_marks(last, marks)
     return replace(
         last,
         ids=rows.ids,
@@ -698,8 +711,12 @@ def _next_state(
         row=cells.row,
         column=cells.column,
         filled_shares=rows.filled_shares,
+        is_fresh=_is_fresh(marks, training, cells),
+        training_rows=training.rows,
+        training_tags=training.tags,
+        probability=judgement.probability,
+        removed=ranking.removed,
         is_retrained=False,
-        **values,
     )
 
 
@@ -751,30 +768,6 @@ def _ranking(
         missing=judgement.missing,
         precision=precision,
     )
-
-
-class _Judgement(NamedTuple):
-    """Judgements of the model in an update.
-
-    Attributes
-    ----------
-    rows : int array
-        Rows that were judged.
-    is_fresh : (n,) bool array
-        Rows that are new or have changed.
-    probability : (m,) float array
-        Probability that each tag is right, stored or new.
-    missing : MissingTags
-        Tags that fresh rows may lack.
-    drift : float or None
-        Shift of the features of fresh rows.
-    """
-
-    rows: Array
-    is_fresh: Array
-    probability: Array
-    missing: MissingTags
-    drift: float | None
 
 
 def _judge_update(
