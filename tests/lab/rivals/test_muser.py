@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from schirn import lab
+from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.metrics import noise_auc
 
@@ -33,6 +34,21 @@ def test_sparse_rows_give_the_same_model(small):
     sparse = lab.MUSER().fit(sp.csr_array(X), small.candidates)
     expected = dense.decision_function(X)
     np.testing.assert_allclose(sparse.decision_function(sp.csr_array(X)), expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", [0, 3, 4])
+def test_labels_that_nobody_lists_change_nothing_in_single_precision(seed):
+    """They have no direction of their own, and rounding errors along it must not grow."""
+    data = make_partial_multilabel(n_samples=150, n_labels=8, r=1, random_state=seed)
+    X = data.X.astype(np.float32)
+    listed = np.hstack([data.candidates, data.candidates[:, :2]])
+    padded = np.hstack([listed, np.zeros((150, 5), dtype=listed.dtype)])
+    options = {"beta": 1.0, "tol": 0}
+    model = lab.MUSER(**options).fit(X, listed)
+    wide = lab.MUSER(**options).fit(X, padded)
+    np.testing.assert_allclose(wide.coef_[:10], model.coef_, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(wide.coef_[10:], 0, atol=1e-6)
 
 
 def test_frozen_result(small):

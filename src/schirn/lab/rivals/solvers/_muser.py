@@ -130,6 +130,9 @@ def _label_subspace(
     e, E = np.linalg.eigh(P @ P.T)
     shifts = alpha * np.maximum(e, 0)
     right = (fitted + alpha * (Y @ P.T)) @ E
+    # Along a null direction of P P', U is 0: a system of rounding errors has no useful solution.
+    norms = np.linalg.norm(right, axis=0)
+    right[:, norms <= np.finfo(U.dtype).eps * norms.max()] = 0
 
     def normal(V: Array) -> Array:
         return np.asarray(beta * (L @ V) + V * shifts)
