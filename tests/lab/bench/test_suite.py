@@ -12,6 +12,7 @@ from reference.bench_results import make_result
 from benchmarks.sieve import DEVELOPMENT, HELD_BACK, SETTINGS
 from schirn.app.cli import main
 from schirn.datasets import Dataset
+from schirn.estimators import methods
 from schirn.exceptions import InputError
 from schirn.lab.bench import default_grid
 from schirn.lab.bench import suite as suites
@@ -92,6 +93,14 @@ def test_one_run_in_five_rows_tests(short):
     (run, *_) = plan_suite(short, METHODS)
     ((train, test),) = load_data(run).splits
     assert (len(train), len(test)) == (160, 40)
+
+
+def test_a_search_includes_the_parameters_that_a_method_has_without_one(suite):
+    small = {**suite, "datasets": {"generated": suite["datasets"]["generated"]}}
+    for run in plan_suite(small, list(methods()), tracks=["raw"]):
+        usual = {**methods()[run.method.name]().get_params(), **run.method.params}
+        for name, values in (run.known["grid"] or {}).items():
+            assert usual[name] in values, (run.method.name, name)
 
 
 def test_grids_keep_to_the_search_budget(suite):

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from schirn._input import find_name, suggest
@@ -50,12 +51,12 @@ GRIDS: dict[str, Grid] = {
     "PARD": {"beta_0": [0.01, 0.1], "warm_up": [5, 30], "max_iter": [30, 60]},
     "LogisticBaseline": {"scale": ["standard", "none"], "C": [0.01, 0.1, 1.0, 100.0]},
     "CleanlabBaseline": {"scale": ["standard", "none"], "C": [0.01, 0.1, 1.0, 100.0]},
-    "PMLLENFN": {"lam1": [1.0, 10.0, 100.0], "a0": [0.3, 0.7], "nu": [0.1, 0.4]},
+    "PMLLENFN": {"lam1": [1.0, 10.0, 100.0], "a0": [0.3, 0.7], "nu": [0.1, 0.2, 0.4]},
     "PMLPLR": {"beta": [0.01, 0.1, 1.0], "lam": [0.01, 0.1, 1.0, 10.0]},
     **{key: {"lam": [1.0, 10.0, 100.0], "gamma": [0.1, 0.5]} for key in ("PMLLC", "PMLFP")},
     "MUSER": {"alpha": [1.0, 10.0], "beta": [0.1, 1.0], "gamma": [1.0, 10.0, 100.0]},
     "PLAIN": {"alpha": [0.1, 1.0], "eta": [0.1, 1.0], "learning_rate": [0.01, 0.1]},
-    "PMLMA": {"lam": [1.0, 10.0], "alpha": [0.001, 0.1], "gamma": [0.1, 1.0, 10.0, 100.0]},
+    "PMLMA": {"lam": [1.0, 10.0], "alpha": [0.001, 0.01, 0.1], "gamma": [0.1, 1.0, 10.0, 100.0]},
 }
 
 
@@ -103,24 +104,36 @@ def default_grid(name: str) -> Grid | None:
     return None if grid is None else {key: list(values) for key, values in grid.items()}
 
 
-def thin_grid(grid: Grid, points: int) -> Grid:
+def thin_grid(grid: Grid, points: int, usual: Mapping[str, Any] | None = None) -> Grid:
     """Shorten a grid to at most `points` points: the longest lists lose inner values first.
+
+    The usual value of a parameter stays, so that a search is never worse off for its budget alone:
+    it replaces the nearest inner value, or the nearest value of a list of two.
 
     Examples
     --------
     >>> from schirn.lab.bench.running._methods import thin_grid
     >>> thin_grid({"a": [1, 2, 3], "b": [1, 2, 3, 4, 5]}, 6)
     {'a': [1, 3], 'b': [1, 3, 5]}
+    >>> thin_grid({"a": [1, 2, 3], "b": [1, 2, 3, 4, 5]}, 6, {"a": 2, "b": 4})
+    {'a': [2, 3], 'b': [1, 4, 5]}
     """
+    usual = usual or {}
     lengths = {key: len(values) for key, values in grid.items()}
     while math.prod(lengths.values()) > points and max(lengths.values()) > 1:
         lengths[max(lengths, key=lengths.__getitem__)] -= 1
-    return {
-        key: [
-            values[k * (len(values) - 1) // max(lengths[key] - 1, 1)] for k in range(lengths[key])
-        ]
-        for key, values in grid.items()
-    }
+    return {key: _spread(values, lengths[key], usual.get(key)) for key, values in grid.items()}
+
+
+def _spread(values: list[Any], count: int, usual: Any) -> list[Any]:
+    """Return `count` values from the first to the last, the usual one among them."""
+    places = [k * (len(values) - 1) // max(count - 1, 1) for k in range(count)]
+    if usual in values and values.index(usual) not in places:
+        place = values.index(usual)
+        replaceable = range(1, count - 1) if count > 2 else range(count)
+        nearest = min(replaceable, key=lambda k: abs(places[k] - place))
+        places[nearest] = place
+    return [values[place] for place in sorted(places)]
 
 
 class Method(NamedTuple):
@@ -137,6 +150,8 @@ class Method(NamedTuple):
     """Checksum of the code that determines its results; empty for a class without a file."""
     tunes_itself: bool = False
     """True if `fit` chooses all parameters of the grid on held-out candidates."""
+    usual: Mapping[str, Any] = MappingProxyType({})
+    """Value of each parameter of the grid if it is not searched."""
 
 
 @contextmanager
@@ -272,6 +287,7 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
     # Parameters fixed by the user are not searched.
     grid = {key: list(values) for key, values in (grid or {}).items() if key not in params}
     defaults = inspect.signature(cls).parameters
+    usual = {key: default.default for key, default in defaults.items()} | fixed
     # A parameter of our methods that is None is chosen in `fit`.
     tunes_itself = is_ours and is_default and all(defaults[key].default is None for key in grid)
     return Method(
@@ -282,6 +298,7 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
         sees_truth(cls),
         code_checksum(cls),
         tunes_itself,
+        {key: usual[key] for key in grid if key in usual},
     )
 
 

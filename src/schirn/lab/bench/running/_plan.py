@@ -189,7 +189,7 @@ def method_runs(
     is_left_to_fit = on_candidates and method.tunes_itself
     searched = None if settings.tuning == "none" or is_left_to_fit else method.grid
     if searched is not None and settings.search_points is not None:
-        searched = thin_grid(searched, settings.search_points)
+        searched = thin_grid(searched, settings.search_points, method.usual)
     search_rows = settings.search_rows if on_candidates and searched is not None else None
     folds = facts.stored or settings.folds
     base: Result = {
