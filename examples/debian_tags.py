@@ -9,7 +9,7 @@ probability below one half. The program does not know which tags were added.
     python examples/debian_tags.py --rows 2000   # a sample, from the installed lists
 
 It needs `apt-cache`; --fetch downloads the lists and the long descriptions to a temporary folder,
-which needs a network but no special rights. Tags that Debian's people got wrong count as correct
+which needs a network but no special rights. Tags that people assigned wrongly count as correct
 here, so the true results are slightly better than the numbers.
 """
 

@@ -3,7 +3,7 @@
 
 Each image of a handwritten digit carries tags such as "even" or "has a loop". Two wrong ones were
 added to every image. `find_noisy_labels` ranks all tags without knowing which ones are true, and
-fifty answers tell which of them to remove.
+fifty answers decide which of them to remove.
 """
 
 import os

@@ -2,7 +2,7 @@
 ========================================
 
 The tags of a shop come from many hands: the same thing has two names, one tag is on everything, and
-some tags are plainly wrong. This page mends the list of tags, finds the wrong tags with the help of
+some tags are plainly wrong. This page fixes the list of tags, finds the wrong tags with the help of
 a language model and fifty answers, and trains a tagger that answers over HTTP. The table is
 generated, so that the truth can answer the questions.
 """
@@ -74,12 +74,10 @@ schirn("vocabulary shop.csv --labels tags --text title -o vocabulary.csv")
 vocabulary = read_vocabulary(folder / "vocabulary.csv")
 accepted = {k: line.action in ("merge", "drop") for k, line in enumerate(vocabulary)}
 write_vocabulary(vocabulary.answer(accepted), folder / "vocabulary.csv")
-# %%
-# Rank, with an opinion
-# ---------------------
-# `TableCleaning` is what ``schirn clean`` and ``schirn review`` do, as an object. Ask a language
-# model about the most suspicious tags: `write_prompts` writes a prompt per line, and nothing is
-# sent anywhere. This model is wrong in one of ten cases.
+# %% Rank, with an opinion --------------------- `TableCleaning` does the work of ``schirn clean``
+# and ``schirn review`` as an object. Ask a language model about the most suspicious tags:
+# `write_prompts` writes one prompt per line, and sends nothing. This model is wrong in one of ten
+# cases.
 
 options = {"labels": "tags", "text": "title", "id": "sku"}
 options["vocabulary"] = str(folder / "vocabulary.csv")
@@ -115,12 +113,9 @@ for _ in range(2):
     cleaning.answer(asked, [tag in truth[row] for row, tag in pairs])
 print(cleaning.ranking.sentence)
 
-# %%
-# The trade-off
-# -------------
-# What would be removed at other targets? A lower target removes more tags, and more of them by
-# mistake. Diamonds are what fifty answers let you expect, dots the truth: so few answers know the
-# edge between wrong and correct tags only roughly.
+# %% The trade-off ------------- What would be removed at other targets? A lower target removes more
+# tags, and more of them by mistake. Diamonds are the expectation after fifty answers, dots the
+# truth: so few answers locate the edge between wrong and correct tags only roughly.
 
 is_wrong = np.array(
     [

@@ -2,8 +2,8 @@
 ==========================
 
 Some labels are assigned more carelessly than others. If wrong tags fall at random, as here, the
-probabilities of `find_noisy_labels` show which ones. On real data nobody knows that before a person
-has answered some questions.
+probabilities of `find_noisy_labels` show which ones. On real data, nobody knows before a person has
+answered some questions.
 """
 
 import os

@@ -31,7 +31,7 @@ panels[2].set(title="candidates called noise", xlabel="round")
 panels[0].legend()
 
 # %%
-# The paper runs 100 rounds. That is not convergence: the objective still moves in the last ten.
+# The paper runs 100 rounds. That is not convergence: the objective still changes in the last ten.
 
 change = abs(model.objective_[-1] - model.objective_[-11]) / abs(model.objective_[-1])
 print(f"the objective changes by {change:.1%} in the last ten rounds")

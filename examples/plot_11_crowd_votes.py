@@ -3,7 +3,7 @@
 
 Five people tag each image; each of them misses some tags and adds some wrong ones. Counting votes
 is one way to clean the tags, judging them by the image another. Both together work best:
-`find_noisy_labels` takes the votes, learns how reliable every person is, and joins them with the
+`find_noisy_labels` takes the votes, learns how reliable each person is, and combines them with the
 images.
 """
 

@@ -1,7 +1,7 @@
 """Add a method, compare it, and write the tables of a paper
 ==========================================================
 
-A method of your own needs two functions. `check_method` verifies that it keeps the contract, and
+Your own method needs two functions. `check_method` verifies that it meets the contract, and
 `schirn.lab.bench` compares it with others by the rules of the suite ``pml-2``: the same splits,
 noise and features for all, a fifth of the rows for tests, noise in the training rows alone, and
 every parameter chosen on candidates. The data sets are generated and small, so that the page takes
@@ -50,7 +50,7 @@ check_method(NeighbourVote)
 
 # %%
 # Two kinds of noise, and the two ridges as references: one trained on the candidates, one on the
-# true labels. Every run is one line of a file; an interrupted comparison continues where it stopped.
+# true labels. Every run is one line of a file; an interrupted comparison can be continued.
 
 quick = "SCHIRN_EXAMPLE_QUICK" in os.environ
 n_sets = 2 if quick else 5

@@ -1,9 +1,9 @@
-"""Fifty answers of a person
+"""Fifty answers from a person
 ===========================
 
 The wrong tags of these images are drawn from those that the image itself suggests. Nothing in the
-tags shows how many of them are wrong. Fifty answers of a person do, and they show how far down the
-ranking tags can be removed.
+tags shows how many of them are wrong. Fifty answers from a person do, and they show how far down
+the ranking tags can be removed.
 """
 
 import os

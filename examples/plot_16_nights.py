@@ -64,11 +64,8 @@ def schirn(*words):
     return code, output.getvalue()
 
 
-# %%
-# Once
-# ----
-# All options go into ``schirn.toml``, the limits of a good night into ``expect.toml``. `fit` trains
-# a tagger, and remembers every row by its id.
+# %% Once ---- All options go into ``schirn.toml``, the limits for a normal night into
+# ``expect.toml``. `fit` trains a tagger, and remembers every row by its id.
 
 (folder / "schirn.toml").write_text("""\
 id = "sku"
@@ -171,8 +168,7 @@ with contextlib.closing(sqlite3.connect(folder / "shop.db")) as shop, shop:
 nights.append(night())
 print(f"exit code {nights[-1][0]}")
 
-# %%
-# What the monitor shows; red nights were stopped. ``schirn serve`` has figures of its own, under
+# %% What the monitor shows; red nights were stopped. ``schirn serve`` has its own figures under
 # ``/metrics``.
 
 place = np.arange(1, len(nights) + 1)

@@ -352,7 +352,7 @@ def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
         assert main([*argv, *kept]) == 0
     assert begun == [5, 6, 7, 8]
     printed = capsys.readouterr()
-    assert "schirn: going on after round 4 of 8" in printed.err
+    assert "schirn: continuing after round 4 of 8" in printed.err
     assert ("read from files block by block" in printed.out) == bool(in_files)
     assert not (tmp_path / "kept").exists()
     assert main([*argv, str(whole)]) == 0
@@ -385,4 +385,4 @@ def test_every_byte_of_the_table_counts(tmp_path, monkeypatch, capsys):
 def test_a_method_without_checkpoints(tmp_path, capsys):
     argv = ["fit", "digits_attributes", "--method", "GLC", "-o", str(tmp_path / "m")]
     assert main([*argv, "--checkpoint", str(tmp_path / "kept")]) == 2
-    assert "GLC keeps no checkpoint" in capsys.readouterr().err
+    assert "GLC does not support checkpoints" in capsys.readouterr().err

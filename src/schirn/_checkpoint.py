@@ -125,7 +125,7 @@ class Rounds:
             self.state = record["state"]
             self.done = int(record["done"])
             if (display := current()) is not None:
-                display.say(f"going on after round {self.done} of {self._max_iter}")
+                display.say(f"continuing after round {self.done} of {self._max_iter}")
 
     def left(self) -> range:
         """The rounds to do, counted from 1."""

@@ -82,7 +82,8 @@ def test_a_voice_says_how_good_it_was_and_whether_it_counts():
     assert before.sentence.startswith(f"model: {len(right):,} opinions, without influence, since")
     (after,) = answered(answered(heard, right), right).voices()
     assert after.is_heard
-    assert f"{after.n_agree} of 50 as in your answers ({after.agreement:.0%}; 90%" in after.sentence
+    share = f"({after.agreement:.0%}; 90%"
+    assert f"{after.n_agree} of 50 agree with your answers {share}" in after.sentence
     assert "without influence" not in after.sentence
 
 

@@ -195,13 +195,13 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     is_known = rows >= np.where(is_name, _NAME_ROWS, _ENDING_ROWS)
     is_known &= is_name | (use.counts[pairs.rare] >= _NAME_ROWS)
     is_sure = (lower >= min_likeness) & (common_share <= max_share) & is_known
-    # One row of each is a coincidence.
+    # With one row each, agreement is a coincidence.
     is_likely = (upper >= 0.5) & ~is_other & (rows >= _NAME_ROWS)
     sure = 0.5 + 0.5 * np.clip(lower, 0, 1) * rows / (rows + _ENDING_ROWS)
     likely = 0.5 * np.clip(cautious, 0.02, 0.98) * (1.02 - common_share)
     # One name in two forms is worth a question, whatever its rows say.
     likely = np.where(is_name, np.maximum(likely, _ONE_NAME), likely)
-    # Case and hyphens alone make no other name; only rows that are surely unlike do.
+    # Differences in case and hyphens do not make another name, unless the rows clearly differ.
     is_unlike = (highest < _SPELLING_LIKENESS) & (use.counts[pairs.rare] >= _NAME_ROWS)
     is_sure_name = _are_one_name(use, pairs) & ~is_unlike
     sure = np.where(is_sure_name, np.maximum(np.where(is_sure, sure, 0), _SURE_NAME), sure)
@@ -210,7 +210,7 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
 
 
 def _are_one_name(use: TagUse, pairs: PairUse) -> Array:
-    """Whether the names of each pair differ in case, spaces and hyphens only."""
+    """Check whether the names of each pair differ only in case, spaces and hyphens."""
     names = use.tags.names
     cells = zip(pairs.rare.tolist(), pairs.frequent.tolist(), pairs.spelling, strict=True)
     same = [bool(why) and is_one_name(names[i], names[j]) for i, j, why in cells]
@@ -218,10 +218,10 @@ def _are_one_name(use: TagUse, pairs: PairUse) -> Array:
 
 
 def _combined(pairs: PairUse) -> tuple[Array, Array, Array, Array]:
-    """Return the smaller likeness, in doubt a larger one, and bounds of the mean of both.
+    """Return the smaller likeness, a larger one if in doubt, and bounds of the mean of both.
 
-    Of the bounds, two are lower ones: a likeness of few rows may be far above 1 by chance, and the
-    second, cautious bound takes it for 1. The last is the upper one, 1 if nothing is known.
+    Two bounds are lower ones: the likeness of a few rows may be far above 1 by chance, so the
+    second, cautious bound caps it at 1. The last is the upper bound, 1 if nothing is known.
     """
     context = np.where(np.isfinite(pairs.context), pairs.context, pairs.likeness)
     context_error = np.where(np.isfinite(pairs.context), pairs.context_error, pairs.error)
@@ -233,7 +233,7 @@ def _combined(pairs: PairUse) -> tuple[Array, Array, Array, Array]:
     margin = _SIDE / np.sqrt(total)
     lower = mean - margin
     highest = np.nan_to_num(mean + margin, nan=1.0)
-    # A view of few rows is given some doubt.
+    # A view based on few rows gets a larger error.
     upper = np.minimum(pairs.likeness + _DOUBT * pairs.error, context + _DOUBT * context_error)
     lower = np.where(upper < _CONTRADICTS, 0, lower)
     lower = np.nan_to_num(lower, nan=0.0)

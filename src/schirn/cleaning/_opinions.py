@@ -74,7 +74,7 @@ class Voice(NamedTuple):
         if self.n_answered:
             low, high = self.agreement_interval
             words += (
-                f", {self.n_agree:,} of {self.n_answered:,} as in your answers "
+                f", {self.n_agree:,} of {self.n_answered:,} agree with your answers "
                 f"({self.agreement:.0%}; 90% interval: {low:.0%} to {high:.0%})"
             )
         if not self.is_heard:

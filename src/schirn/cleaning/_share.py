@@ -12,12 +12,12 @@ rounds. Rounds are weighted by their predicted precision. The variance is the la
 predicted and the observed variance, compared once for all rounds together and once for each round,
 and averaged.
 
-With few hits, or few misses, both variances are far too small: they vanish without any. Then the
-interval also contains that of Clopper and Pearson for the answers alone, whose number is an
-effective one where π differs, and in which one more hit with the smallest π is always possible.
+With few hits, or few misses, both variances are far too small; with none, they vanish. Then the
+interval also contains the Clopper-Pearson interval of the answers alone. If π varies, that interval
+uses the effective number of answers, and always allows for one more hit with the smallest π.
 
 A round that could not have asked about every open tag decides its own tags, and says nothing about
-others. Tags that came to the table after a round may all be hits or none, as far as it knows.
+others. Of the tags added to the table after a round, all or none may be hits.
 """
 
 from typing import NamedTuple
@@ -93,7 +93,7 @@ def number_of_hits(work: Worklist) -> Interval:
     n_possible = float(work.usable.sum() - is_miss.sum())
     samples = [sample for sample in work.answers.samples if _speaks_for_all(sample, work)]
     if not work.usable.any():
-        # Nothing is known about no tags: every share is possible.
+        # Without any tags, nothing is known: every share is possible.
         return Interval(np.nan, 0.0, 1.0)
     if n_hits == n_possible:
         return Interval(n_hits, n_hits, n_possible)
@@ -147,7 +147,7 @@ def _with_few_hits(
 def _clopper_pearson(
     stands_for: Array, largest: float, n_open: float
 ) -> tuple[float, float] | None:
-    """Return a 90% interval of a number of tags, from the answers that count; None if not few.
+    """Return a 90% interval of a number of tags if few answers count; otherwise None.
 
     The effective numbers of counted and of all answers are those of equal weights with the same
     mean and variance; for equal weights, they are the actual numbers. The upper end adds an answer
@@ -161,7 +161,7 @@ def _clopper_pearson(
     squares_above = squares + largest**2
     n_above = total_above**2 / squares_above
     n_answers_above = n_open * total_above / squares_above
-    # At least one answer must be left that does not count.
+    # At least one answer that does not count must remain.
     upper = stats.beta.ppf(1 - _TAIL, n_above, max(n_answers_above - n_above + 1, _LEAST_LEFT))
     lower = 0.0
     if total:

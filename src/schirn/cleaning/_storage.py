@@ -104,11 +104,11 @@ def choose_storage(features: int, where: str, needs: Needs) -> Storage:
     needed = needs.memory
     reason = f"{size} are {'mapped from files' if in_file else 'in memory'}"
     if where in ("dask", "device"):
-        reason = "the features are brought to memory"
+        reason = "the features are copied to main memory"
     if has_blocks and (in_file or needed > free):
         reason = (
-            f"{_gigabytes(needed)} would be needed and {memory} are free, so the rows go through "
-            f"in blocks, with temporary files in {scratch_folder()}"
+            f"{_gigabytes(needed)} would be needed and {memory} are free, so the rows are "
+            f"processed in blocks, with temporary files in {scratch_folder()}"
         )
         if in_file:
             why = "where they are" if fits(features, free) else f"as {memory} were free"

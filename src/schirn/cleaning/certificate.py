@@ -16,7 +16,7 @@ by asking again, and tags known to be right or wrong are no more likely to come 
 known when the set was fixed, its certificate is valid. Draws are numbered, and share alpha: 0.9
 alpha for draw 0, and 0.1 alpha / (d (d + 1)) for draw d. A new set, drawn after answers about
 another one, is a new draw, so that the probability that any of them is falsely certified is at
-most alpha. The number goes on in all rankings of the same object, and in a file of decisions.
+most alpha. All rankings made from the same object, and a file of decisions, count on.
 """
 
 import datetime
@@ -570,7 +570,7 @@ def drawn_order(tags: Iterable[Tag], table_sha256: str, tags_sha256: str, draw: 
 
 def tags_hash(tags: Iterable[Tag]) -> str:
     """Return the hash of a set of tags."""
-    # The version, so that answers to questions drawn in the order of another one are rejected.
+    # Contains the version: answers to questions drawn in the order of another version are rejected.
     return hashlib.sha256(json.dumps([VERSION, *sorted(tags)]).encode()).hexdigest()
 
 

@@ -350,7 +350,7 @@ class ChangeList:
             elif len(at) == 1:
                 yield row, at[0]
             else:
-                what = f"is in the table {len(at)} times" if at else "is not in the table any more"
+                what = f"is in the table {len(at)} times" if at else "is no longer in the table"
                 yield row, InputError(f"{name} {what}")
 
     def _name(self, row: int) -> str:

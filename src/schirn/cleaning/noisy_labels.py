@@ -1133,7 +1133,7 @@ class NoisyLabels:
         -------
         polars.DataFrame
         """
-        # No extra installs polars: whoever asks for a polars table has it.
+        # No extra installs polars: a user who asks for a polars table already has it.
         import polars
 
         return polars.DataFrame({name: values.tolist() for name, values in self._columns().items()})

@@ -4,7 +4,7 @@ A model tends to reproduce the labels it was trained on, including the wrong one
 and for the row with one more word. A fitted method therefore keeps a sketch of its training rows,
 and scores the rows that it recognises as if they had been left out of training.
 
-Sparse rows, such as texts, are compared as sets of features, of which the rare ones weigh most: a
+Sparse rows, such as texts, are compared as sets of features, in which rare features weigh most: a
 paragraph that ends every description says nothing about a row. The share of positions at which the
 smallest hashes of two sets agree estimates the weight of A ∩ B divided by that of A ∪ B (weighted
 MinHash); rows are compared if two neighbouring hashes agree. Dense rows are compared by their
@@ -28,7 +28,7 @@ _SIMILARITY = 0.5
 _CONTAINMENT = 0.7
 # Maximum number of training rows compared with a new row per matching pair of hashes.
 _MOST_CANDIDATES = 8
-# Weight of a feature that all rows have: nothing but a set of such features is compared by them.
+# Weight of a feature that all rows have: it only matters for rows without other features.
 _LEAST_WEIGHT = 1e-3
 _N_DIRECTIONS = 16
 # A copy is closer than this share of the median distance to the nearest neighbour.
@@ -122,8 +122,8 @@ class TrainingRows(_Sketch):
     def copy_groups(self) -> Array:
         """Number the training rows such that a row shares its number with its copies and edits.
 
-        Each row joins the first row that it is a version of. Versions of versions are not followed:
-        short texts would be linked, word by word, to texts about something else.
+        Each row joins the first row that it is a version of. Versions of versions are not followed,
+        because short texts would be linked, word by word, to unrelated texts.
 
         Returns
         -------
@@ -197,7 +197,7 @@ class TrainingRows(_Sketch):
 
 
 class _Band(NamedTuple):
-    """Rows in the order of a key, such that equal keys are found by bisection."""
+    """Rows sorted by a key, so that equal keys are found by bisection."""
 
     keys: Array
     rows: Array
@@ -210,7 +210,7 @@ class _Band(NamedTuple):
 
 
 def _are_versions(similarity: Array, size: Array, other_size: Array) -> Array:
-    """Whether pairs of feature sets with this similarity and these sizes are versions of one."""
+    """Check which pairs of feature sets with this similarity and these sizes are versions."""
     n_both = similarity / (1 + similarity) * (size + other_size)
     smaller = np.minimum(size, other_size)
     return np.asarray((similarity >= _SIMILARITY) & (n_both >= _CONTAINMENT * smaller))
@@ -225,9 +225,9 @@ def _sizes(X: Any, weights: Array) -> Array:
 def _smallest_hashes(X: Any, weights: Array) -> Array:
     """Return the weighted MinHash signatures (n, 48) of sparse rows.
 
-    A feature of weight w gets an exponential variable with rate w. The smallest one of a row is
-    that of a feature with probability proportional to its weight, and is its own name: different
-    features have different values. Positive floats have the order of their bits.
+    A feature of weight w gets an exponential variable with rate w. The smallest one of a row
+    belongs to each feature with a probability proportional to its weight, and identifies it,
+    because different features have different values. Positive floats have the order of their bits.
     """
     random = np.random.default_rng(_SEED)
     factors = random.integers(1, 2**63, size=_N_HASHES, dtype=np.uint64) | np.uint64(1)

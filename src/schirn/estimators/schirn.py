@@ -20,8 +20,8 @@ from schirn.solvers.schirn import SchirnFit, schirn
 from schirn.solvers.schirn_blocks import schirn_in_one_block, schirn_on_blocks
 from schirn.solvers.self_tuning import Filters, Point, ridge_filters
 
-# Up to this many cells (rows x labels), the loop of the paper is fastest. Larger matrices do not
-# fit into the cache, and the solver for blocks reads them less often.
+# Up to this many cells (rows x labels), the paper's loop is fastest. Larger matrices do not fit
+# into the cache, and the block solver reads them less often.
 _LOOP_CELLS = 2**18
 
 

@@ -315,13 +315,13 @@ def test_the_state_of_another_model_is_recognised(place, capsys, words):
     capsys.readouterr()
     assert main(["fit", "items.csv", "--text", "title,shop", "-o", "m.schirn", *words]) == 0
     err = capsys.readouterr().err
-    assert "note: m.state.npz belongs to the model before this one" in err
+    assert "note: m.state.npz belongs to the previous model" in err
     assert ("has seen their tags" in err) == bool(words)
     assert update("--json") == 0
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert "note: m.state.npz was written for another model: all rows are judged again" in err
-    assert ("m.schirn does not hold its training rows" in err) == bool(words)
+    assert ("m.schirn does not contain its training rows" in err) == bool(words)
     # Nothing is known about the training of this model, and the old one does not count.
     assert (report["tag_drift"], report["feature_drift"], report["advice"]) == (0, None, [])
     assert update() == 0
@@ -391,7 +391,7 @@ def test_an_undo_lasts_if_it_is_kept(place, capsys):
     assert removed() == one
     capsys.readouterr()
     keep = ["--keep", "d.jsonl", "--name", "Eve"]
-    assert "give --output or --commit" in refused(capsys, *undo, *keep)
+    assert "add --output or --commit" in refused(capsys, *undo, *keep)
     assert main([*undo, "-o", "items2.csv", *keep]) == 0
     assert f"added {len(one)} decisions to d.jsonl" in capsys.readouterr().err
     assert update() == 0
@@ -652,7 +652,7 @@ def test_what_cannot_be_updated_is_refused(place, capsys):
     assert "must end in .csv" in refused(capsys, *model, "sku", "--questions", "q.txt")
     for content in (b"{}\n", (place / "m.state.npz").read_bytes()[:-200]):
         (place / "m.state.npz").write_bytes(content)
-        assert "not the state of an update, or damaged" in refused(capsys, *model, "sku")
+        assert "not the state of an update, damaged" in refused(capsys, *model, "sku")
     (place / "m.state.npz").unlink()
     (place / "twice.csv").write_text("sku,title,tags\nA,x,dog\nA,y,dog\n")
     words = ("update", "twice.csv", "--model", "m.schirn", "--id", "sku")

@@ -299,7 +299,7 @@ def test_rows_are_found_wherever_they_are(tmp_path):
         name, other_name = ("the row '4'", "the row '2'") if id_column else ("row 5", "row 2")
         assert conflicts == [
             f"{other_name} holds 'b', but the list of changes expects 'a;b'",
-            f"{name} is not in the table any more",
+            f"{name} is no longer in the table",
         ]
         with pytest.raises(InputError, match=f"2 rows cannot be changed: {other_name} holds"):
             listed.apply(opened.column("tags"), keys=keys)

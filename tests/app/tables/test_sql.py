@@ -163,7 +163,7 @@ def test_a_second_run_has_nothing_to_do(address, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("DELETE FROM items WHERE id = 2", "not in the table any more"),
+        ("DELETE FROM items WHERE id = 2", "no longer in the table"),
         ("INSERT INTO items VALUES (2, 'twice', 'chair;dgo', 1)", "more than once"),
     ],
 )

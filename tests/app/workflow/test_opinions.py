@@ -134,7 +134,7 @@ def test_the_review_page_says_how_good_every_voice_is(table, tmp_path):
     session.journal.close()
     again = open_session(tmp_path / "review")
     (sentence,) = again.view()["known"]["voices"]
-    assert "as in your answers" in sentence
+    assert "agree with your answers" in sentence
     again.journal.close()
 
 

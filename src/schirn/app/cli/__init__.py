@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return the exit code.
 
     0: success. 1: a bug (`--debug` shows the traceback), failed fits in `bench` or `reproduce`, a
-    broken installation found by `doctor`, or a result file that does not hold. 2: an error in the
+    broken installation found by `doctor`, or a result file that fails its check. 2: an error in the
     arguments or the data, explained in one sentence on stderr. 3: fits left to do by `reproduce`,
     rows skipped by `apply --partial`, or a certificate that is not verified. 4: a table that does
     not meet `clean --strict` or `clean --expect`. 129: the terminal was closed. 130: interrupted

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def keep_undone(path: str, who: str, changes: ChangeList) -> int:
-    """Store what was taken back as answers of a person; return the number of new ones.
+    """Store undone changes as a person's answers; return the number of new ones.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
         for needed in filter(None, (name, changes.id_column)):
             if needed not in table.columns:
                 raise InputError(
-                    f"{args.data}: there is no column {needed!r}, which {args.changes} is about"
+                    f"{args.data}: there is no column {needed!r}, which {args.changes} names"
                 )
         cells = table.column(name)
         exchange = changes.apply if forward else changes.undo
@@ -118,8 +118,8 @@ def _change_database(args: argparse.Namespace, forward: bool) -> int:
     """Check the list against a database; with --commit, apply or revert the changes."""
     if args.output or args.partial or not args.write_back:
         raise InputError(
-            f"{args.data}: a database needs --write-back TABLE.COLUMN, and has no --output and "
-            f"--partial"
+            f"{args.data}: a database needs --write-back TABLE.COLUMN, and does not support "
+            f"--output or --partial"
         )
     changes = read_changes(args.changes)
     target = args.write_back

@@ -99,8 +99,8 @@ def _changes(
             (added if is_added else removed)[row].append(tag)
     else:
         raise InputError(
-            f"{args.table} has no column of removed tags, so the removals cannot be compared; give "
-            f"the table before cleaning with --original, and --vocabulary if there was one"
+            f"{args.table} has no column of removed tags, so the removals cannot be compared; pass "
+            f"the table before cleaning as --original, and the --vocabulary if there was one"
         )
     old_tags = [
         [*(tag for tag in tags if tag not in new), *old]

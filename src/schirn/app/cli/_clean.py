@@ -272,7 +272,7 @@ class _Result:
 
     @property
     def spared(self) -> str:
-        """Why fewer tags are removed than --remove asks for, in words."""
+        """Reason why fewer tags are removed than --remove asks for, in words."""
         options = self.cleaning.options
         n_removed = self.cleaning.ranking.summary()["removed"]
         if options.allow_empty or n_removed >= (options.remove or 0):
@@ -425,7 +425,7 @@ class _Result:
 
 
 def _compared(caught: float) -> str:
-    """Return what the share of planted tags among the most suspicious 10% says, in words."""
+    """Return the meaning of the share of planted tags among the most suspicious 10%, in words."""
     chance = "by chance, 10% would be"
     if round(caught, 2) > 0.1:
         return chance
@@ -439,7 +439,7 @@ def _called_wrong(ranking: NoisyLabels) -> str:
 
 
 def _more_removals(cleaning: TableCleaning) -> str:
-    """Return why nothing but answers is acted on, and which columns could help."""
+    """Return the reason why only answered tags are changed, and which columns could help."""
     reason = no_others(cleaning.ranking)
     if not reason:
         return ""
@@ -584,7 +584,7 @@ def _same_command(cleaning: TableCleaning) -> str:
 
 
 def _repeated(cleaning: TableCleaning) -> CleaningOptions:
-    """Return the options to repeat: without a column of ids that names no single row."""
+    """Return the options to repeat, without a column of ids that does not identify rows."""
     return replace(cleaning.options, id=cleaning.id_column)
 
 

@@ -127,7 +127,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     stage("reading the data")
     # Wrong options are reported before the table is read.
     if not make_model(args.method, args.param)._continues and args.checkpoint:
-        raise InputError(f"{args.method} keeps no checkpoint; leave --checkpoint out")
+        raise InputError(f"{args.method} does not support checkpoints; omit --checkpoint")
     training = _training_table(args) or _training_set(args)
     data = training.data
     columns = training.columns
@@ -164,7 +164,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
 
 
 def _note_empty_rows(data: Dataset) -> None:
-    """Say how many rows have no tags, and which is the first, counted from 1."""
+    """Report how many rows have no tags, and the first one, counted from 1."""
     empty = np.flatnonzero(np.asarray(data.candidates.sum(axis=1)).ravel() == 0)
     if 0 < len(empty) < data.n_samples and len(data.label_names) > 1:
         note(
@@ -290,10 +290,10 @@ def _write_state(output: str, model: Any, source: TagTable, data: Dataset) -> No
 
 
 def _warn_of_state(args: argparse.Namespace) -> None:
-    """Say that the state beside the model is that of another one."""
-    seen = ", also training rows, with a model that has seen their tags" * args.drop_training
+    """Warn that the state next to the model belongs to another model."""
+    seen = ", including training rows, with a model that has seen their tags" * args.drop_training
     note(
-        f"note: {state_path(args.output)} belongs to the model before this one, so schirn update "
+        f"note: {state_path(args.output)} belongs to the previous model, so schirn update "
         f"will judge all rows again{seen}; with --id, the state of this model is written"
     )
 

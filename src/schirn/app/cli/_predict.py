@@ -117,8 +117,8 @@ def run(args: argparse.Namespace) -> None:
         notes = read_notes(args.model)
         if not hasattr(model, "label_names_"):
             raise InputError(
-                f"{args.model}: is a Pipeline of scikit-learn, which does not know the columns of "
-                f"a table; use it in Python: schirn.load({args.model!r})"
+                f"{args.model}: is a scikit-learn Pipeline, which does not know the columns of a "
+                f"table; use it in Python: schirn.load({args.model!r})"
             )
         rows = _row_stream(args, model, stream, kind)
         if rows is not None and isinstance(model, TagPipeline):
@@ -492,8 +492,8 @@ def _verdicts(
     n_trained = int((model.training_row_of(data.X) >= 0).sum())
     if n_trained:
         note(
-            f"note: {number(n_trained, 'row')} of {data.n_samples:,} were trained on, or resemble "
-            f"such a row as a copy or an edited version does; they are judged without its influence"
+            f"note: {number(n_trained, 'row')} of {data.n_samples:,} are training rows, or copies "
+            f"or edited versions of one; they are judged without its influence"
         )
     records: list[Record] = [
         {"row": i + 1, "label": names[j], "confidence": float(confidence[i, j])}

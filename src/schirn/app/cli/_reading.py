@@ -58,7 +58,7 @@ ENCODING = """
 """
 VOCABULARY = """
 --vocabulary FILE  apply the accepted lines to the tags before anything else (see: schirn
-    vocabulary); lists of merges such as ligthing,lighting are read as well
+    vocabulary); lists of merges such as ligthing,lighting are accepted too
 --implied add|suggest = add  add tags that the vocabulary implies, or only suggest them
 """
 QUERY = """

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if token is None and not is_local_host(args.host):
         note(
             f"note: {args.host} can be reached from other machines, and there is no --token: "
-            f"everyone there may ask"
+            f"anyone there can send requests"
         )
     hosts = [name.strip() for name in (args.allow_host or "").split(",") if name.strip()]
     serve(args.model, **options, token=token, allow_hosts=hosts, ready=announce, tell=note)

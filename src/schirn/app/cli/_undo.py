@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{args.keep}: the name of the decisions must end in .jsonl")
     if args.partial or not (args.output or args.commit):
         raise InputError(
-            "decisions are kept of a list that is undone completely; give --output or --commit, "
-            "and no --partial",
+            "--keep needs a list that is undone completely; add --output or --commit, and omit "
+            "--partial",
             parameter="keep",
         )
     changes = read_changes(args.changes)

@@ -165,7 +165,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
     for violation in violations:
         note(str(violation), error=True)
     if not args.expect and violations:
-        note("if that is as it should be, say so in a file for --expect: [drift] emptied = 1")
+        note("if this is intended, allow it in a file for --expect: [drift] emptied = 1")
     if outputs.questions and outputs.tool is not None:
         words = ["schirn", "update", args.data, "--model", args.model, "--id", args.id]
         words += ["--decisions", args.decisions or "FILE.jsonl"]

@@ -27,8 +27,8 @@ data TABLE  table with the tags
 -o, --output FILE  write the proposals to a .csv file; fill in its column 'accept' with yes or no.
     If the file exists, its answers are kept, and nothing that was answered is proposed again
 --number N:natural = 100  number of proposals
---accept spelling  accept all merges of names that differ in case, spaces and hyphens only, unless
-    their rows are unlike
+--accept spelling  accept all merges of names that differ only in case, spaces and hyphens, unless
+    their rows clearly differ
 --duplicates CHANGES  write a list of changes, for schirn apply, that gives rows with nearly the
     same text the tags that most of them have
 {COLUMNS}

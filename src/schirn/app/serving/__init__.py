@@ -42,8 +42,9 @@ def serve(
 ) -> None:
     """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
 
-    Workers are processes that share a socket. SIGHUP replaces them one by one with the present
-    content of the model file, and each answers before the old one stops. Dead ones are restarted.
+    Workers are processes that share a socket. On SIGHUP, new workers with the present content of
+    the model file replace them one by one, and each answers before the old one stops. Dead workers
+    are restarted.
 
     Parameters
     ----------
@@ -65,10 +66,10 @@ def serve(
     access_log : path, optional
         File that gets one line with a JSON object per request; "-" is stderr.
     vocabulary, add_implied : path, optional, and bool, default=True
-        Vocabulary for the tags to judge, by default as in training, and whether it adds tags.
+        Vocabulary for the tags to judge (default: as in training), and whether it adds tags.
     ready, tell : callable, optional
         Called with the address as soon as requests are answered; and with a sentence when a worker
-        has died or the model was loaded again, with ``error=True`` unless all went well.
+        has died or the model was reloaded, with ``error=True`` if anything failed.
     log_json : bool, default=False
         Write the errors of the workers to stderr as lines of JSON.
     """

@@ -59,7 +59,7 @@ class LimitedProtocol(H11Protocol):
     its request, or for its client to read the response, unless that one is younger than
     `SETTLE_SECONDS`. Otherwise the application finds `OVERLOAD` in the state of the request, and
     responds with status 503. Every client that sends a complete request therefore gets a response,
-    however many others never finish theirs.
+    no matter how many others never finish theirs.
     """
 
     _timer: asyncio.TimerHandle | None = None

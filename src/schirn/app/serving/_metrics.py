@@ -26,13 +26,13 @@ _COUNTERS = np.dtype(
         *((name, float) for name in ("rows", "in_flight", "unlogged")),
     ]
 )
-# Beside the counters of the workers, whose files are called as their processes.
+# Next to the counters of the workers, whose files are named after their processes.
 _RELOADS = "reloads.json"
 
 
 @dataclass(frozen=True)
 class Reloads:
-    """How often the model was to be loaded again; only the supervisor of the workers counts.
+    """Number of attempts to reload the model; only the supervisor of the workers counts.
 
     Attributes
     ----------
@@ -52,13 +52,13 @@ class Reloads:
         return replace(self, n_failed=self.n_failed + 1, failed=utc_now())
 
     def write(self, folder: Path) -> None:
-        """Let all workers know."""
+        """Write the counts, which all workers read."""
         with atomic_write(folder / _RELOADS) as stream:
             stream.write(json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, folder: Path | None) -> "Reloads":
-        """Return what `write` wrote last."""
+        """Return the latest counts of `write`."""
         if folder is None or not Path(folder, _RELOADS).exists():
             return cls()
         return cls(**json.loads(Path(folder, _RELOADS).read_bytes()))
@@ -118,7 +118,7 @@ class Metrics:
         self._own["rows"] += n
 
     def reloads(self) -> Reloads:
-        """Return how often the model was to be loaded again."""
+        """Return the attempts to reload the model."""
         return Reloads.read(self._folder)
 
     def text(self, about: dict[str, Any] | None = None) -> str:
@@ -159,7 +159,7 @@ class Metrics:
 
 
 def _histogram(path: str, times: np.ndarray, seconds: float) -> list[str]:
-    """Return the lines about the time that requests of a path took."""
+    """Return the lines about the duration of requests to a path."""
     name = "schirn_request_seconds"
     lines = []
     for bound, count in zip(BOUNDS, np.cumsum(times).tolist(), strict=True):

@@ -31,7 +31,7 @@ _START_SECONDS = 120
 # How often a wait looks for a signal to stop.
 _LOOK_SECONDS = 0.5
 _STOPS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)}
-# Where a worker that cannot start says why, beside the counters.
+# File in which a worker that cannot start gives the reason, next to the counters.
 _REASON = "reason"
 _JSON_LOG: dict[str, Any] = {
     "version": 1,
@@ -96,7 +96,7 @@ class Application:
         try:
             access_log = None if self.access_log is None else AccessLog(self.access_log)
             app = self.load(Metrics(self.counters), access_log)
-        # The supervisor says it.
+        # The supervisor reports it.
         except Exception as error:
             Path(self.counters, _REASON).write_text(reason_of(error), "utf-8")
             sys.exit(1)
@@ -194,7 +194,7 @@ class Workers(Multiprocess):
         self._end_reload(len(self.processes))
 
     def _end_reload(self, n_loaded: int, reason: str = "") -> None:
-        """Count and tell how many workers have loaded the model again, and why others have not."""
+        """Count and report how many workers have reloaded the model, and why others have not."""
         n_workers = len(self.processes)
         self._reloads = self._reloads.after(n_loaded == n_workers)
         self._reloads.write(self._app.counters)
@@ -217,14 +217,14 @@ class Workers(Multiprocess):
         return False
 
     def _is_stopping(self) -> bool:
-        """Whether a signal to stop has arrived, which the loop of uvicorn takes next."""
+        """Whether a signal to stop has arrived; uvicorn's loop handles it next."""
         arrived = set(self.signal_queue)
         if os.name == "posix":
             arrived |= signal.sigpending()
         return self.should_exit.is_set() or not arrived.isdisjoint(_STOPS)
 
     def _reason(self, worker: Process) -> str:
-        """Why a worker has not started."""
+        """Return the reason why a worker has not started."""
         if worker.process.is_alive():
             return f"no answer within {_START_SECONDS} seconds"
         file = self._app.counters / _REASON

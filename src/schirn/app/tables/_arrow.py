@@ -373,7 +373,7 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[tuple[str, Callabl
 def write_parquet(columns: Mapping[str, list[Any]], stream: BinaryIO) -> None:
     """Write new columns as a Parquet file.
 
-    Strings become numbers if these would be written in the same way again.
+    Strings become numbers if the numbers would be written as the same strings again.
     """
     arrow = optional("pyarrow", "table", "Writing this table")
     arrays = {}
@@ -405,7 +405,7 @@ def new_column(cells: list[Any], usual: Any = "string") -> Any:
 
 
 def _exact_numbers(cells: list[Any], kind: type) -> list[Any]:
-    """Return strings as numbers if all of them would be written in the same way again."""
+    """Return strings as numbers if all numbers would be written as the same strings again."""
     filled = [cell for cell in cells if cell != ""]
     try:
         if filled and all(isinstance(c, str) and str(kind(c)) == c for c in filled):

@@ -26,7 +26,7 @@ KINDS = (
     "tags_in_one_row",
 )
 SEPARATORS = (";", ",", "|", "/", "\t")
-# The one that is often part of a name.
+# The separator that is often part of a name.
 _SLASH = "/"
 # What people write instead of leaving a cell empty, in small letters.
 _PLACEHOLDERS = ("n/a", "na", "none", "null", "-", "nan", "unknown", "tbd")
@@ -171,7 +171,7 @@ def _finding(
 def _separator(tags: Tags, separator: str, former_names: Collection[str]) -> Finding | None:
     """Tags that hold another separator, and whose parts are tags too.
 
-    If most tags with the other separator consist mostly of other tags, all of them are meant, also
+    If most tags with the other separator consist mostly of other tags, all of them count, even
     those with a part that no other row has.
     """
     counts = {name: n for name, n in zip(tags.names, tags.counts.tolist(), strict=True) if n}
@@ -212,7 +212,7 @@ def _separator(tags: Tags, separator: str, former_names: Collection[str]) -> Fin
 
 
 def _parts(name: str, mark: str) -> list[str]:
-    """Return what a mark separates in a tag."""
+    """Return the parts of a tag that a mark separates."""
     return [part for piece in name.split(mark) if (part := piece.strip())]
 
 
@@ -223,7 +223,7 @@ def _is_name(name: str, mark: str, counts: dict[str, int]) -> bool:
 
 
 def _placeholders(tags: Tags) -> Finding | None:
-    """Tags of several rows that say that there is none."""
+    """Find placeholders: tags of several rows that mean "no tag"."""
     pairs = zip(tags.names, tags.counts.tolist(), strict=True)
     counts = {name: n for name, n in pairs if n > 1 and name.strip().lower() in _PLACEHOLDERS}
     names = sorted(counts, key=lambda name: -counts[name])

@@ -199,7 +199,7 @@ class CsvBlock(CsvTable):
 
 
 def csv_records(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[Record]:
-    """Yield the header and the rows of CSV lines, all of the same length, with their texts.
+    """Yield the header and the rows of CSV lines, which all have the same length, with their texts.
 
     Empty lines after the last row are a record without cells.
     """

@@ -139,8 +139,8 @@ def write_copy(
     """Write a copy of a table with changed and new columns, in the format given by its suffix.
 
     In the table's own format, everything else stays unchanged; the copy of a folder is a single
-    file. In another format, strings stay strings, except in columns of numbers that would be
-    written in the same way again.
+    file. In another format, strings stay strings, unless a whole column holds numbers that would be
+    written as the same strings again.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ class WrittenBack:
     is_committed : bool
         False after a dry run, which ends with a rollback.
     is_done : bool
-        Whether all rows already held the tags that were to be written, as after a first run.
+        Whether all rows already held the new tags, as after a first run.
     """
 
     n_rows: int
@@ -156,10 +156,10 @@ def write_back(
 ) -> WrittenBack:
     """Replace changed tags in a database, in one transaction.
 
-    Each row is found by its id and changed only if its tags are those that the list expects. What
-    was written is read back and compared before the transaction is committed; after any error, and
-    if the process dies, the database is as it was. Nothing is written if all rows already hold the
-    new tags.
+    Each row is found by its id and changed only if its tags are those that the list expects. The
+    new tags are read back and compared before the transaction is committed; after any error, and if
+    the process dies, the database is unchanged. Nothing is written if all rows already hold the new
+    tags.
 
     Parameters
     ----------

@@ -1,13 +1,12 @@
 """Questions as a table that a person fills in, and the answers read back.
 
 The file shows the other tags of the row. It says neither how suspicious a tag is nor why it was
-chosen, which would bias the answers.
-Its last column says what was asked, so that the lines may be reordered, deleted or joined with
-those of other files: the table, the round of questions or the draw of a certificate, and a checksum
-of all this, the row number, the tag, and what the row holds. If the table has changed since, rows
-are found again by their ids or by what they hold, and tags by the vocabulary. Answers about rows or
-tags that are gone, and lines that were edited, do not count; a file of which most lines are about
-something else is refused.
+chosen, which would bias the answers. Its last column records what was asked: the table, the round
+of questions or the draw of a certificate, and a checksum of these, the row number, the tag and the
+content of the row. Lines may therefore be reordered, deleted or merged with those of other files.
+If the table has changed since, rows are found again by id or content, and tags by the vocabulary.
+Answers about rows or tags that are gone, and edited lines, do not count; a file whose lines are
+mostly about another table is rejected.
 """
 
 import hashlib
@@ -52,7 +51,7 @@ _QUESTION = re.compile(
 
 # Function of row, tag and answer: True if this answer of a labeling tool counts.
 Counts = Callable[[int, str, str], bool]
-# Rows that are compared with what a question was about, the nearest ones.
+# Maximum number of rows, the nearest ones, to compare with the row of a question.
 _MOST_COMPARED = 10_000
 _MAX_NAMED = 5
 
@@ -90,12 +89,12 @@ class _Line:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether no row is the one of the question."""
+        """Whether the row of the question is not in the table."""
         return self.row < 0 and not self.is_dropped
 
     @property
     def left_the_draw(self) -> bool:
-        """Whether chance chose a tag that is gone, so that it speaks for none of the others."""
+        """Whether the tag was drawn at random but is gone, so it represents no other tag."""
         design = self.round
         asks_all = 0 < design.n_open <= design.n_spread
         return self.row >= 0 and not self.counts and (self.inclusion < 1 or asks_all)
@@ -240,8 +239,8 @@ def read_answers(
     """Return the ranking with the answers of some files, and the certificate that they continue.
 
     Answers may be in any order. Empty ones do not count. If the table has changed since, answers
-    about rows or tags that are gone do not count either; their rounds speak for the tags that are
-    still there.
+    about rows or tags that are gone do not count either; their rounds then represent the remaining
+    tags.
 
     Parameters
     ----------
@@ -256,7 +255,7 @@ def read_answers(
         answers then count as earlier answers, and the next certificate needs more evidence.
     counts : callable, optional
         Whether an answer of a labeling tool counts: a function of row, tag and answer. By default
-        all do, and people who contradict each other are an error.
+        all do, and contradictions between people are an error.
     vocabulary : Vocabulary, optional
         What was applied to the tags: answers carry over to the new name of a tag, and those about
         dropped tags do not count.
@@ -291,7 +290,7 @@ def _one_by_tag(lines: Iterable[_Line]) -> list[_Line]:
         if earlier is not None and {line.right, earlier.right} == {True, False}:
             if line.asked == earlier.asked:
                 raise InputError(_opposite(line, earlier))
-            # Of two names of one tag, or two copies of one row: nobody can tell.
+            # Two names of one tag, or two copies of one row: there is no way to decide.
             line = replace(line, right=None)
             answers[key] = line
         if earlier is None or earlier.right is None:
@@ -385,7 +384,7 @@ def check_answers(
 
 
 def _counting(lines: Iterable[_Line], counts: Counts | None) -> list[_Line]:
-    """Return the lines that count; only lines of labeling tools may not count."""
+    """Return the lines that count; others can only come from labeling tools."""
     if counts is None:
         return list(lines)
     return [line for line in lines if not line.when or counts(line.row, line.label, line.answer)]
@@ -683,7 +682,7 @@ def _with_missing(
 
 
 def _text_of_round(design: Round) -> str:
-    # How many of its tags are gone is not known when it asks.
+    # Without `n_gone`, which is not known when the round asks.
     return "-".join(map(str, design[:-1]))
 
 
@@ -716,7 +715,7 @@ def _digest(values: Sequence[Any]) -> bytes:
 
 
 class _Rows:
-    """Rows and tags as they are now, to find those that questions were about."""
+    """The present rows and tags, among which those of the questions are found."""
 
     def __init__(
         self,
@@ -750,7 +749,7 @@ class _Rows:
     def find(self, question: re.Match[str], i: int, label: str) -> tuple[int, float]:
         """Return the row that a question was about, and its inclusion probability.
 
-        -1 and NaN if no row is the one of the question.
+        -1 and NaN if the row is not in the table.
         """
         prefix = question.string.rsplit(":", 2)[0]
         for row in self._candidates(question, i, label):
@@ -761,7 +760,7 @@ class _Rows:
         return -1, np.nan
 
     def _candidates(self, question: re.Match[str], i: int, label: str) -> Iterator[int]:
-        """Yield the rows that a question may be about."""
+        """Yield the candidates for the row of a question."""
         has_row = i < self._ranking.n_rows
         if self._ids is not None and question["id"] != "-":
             if has_row and _id_hash(self._ids, i) == question["id"]:
@@ -771,13 +770,13 @@ class _Rows:
             if has_row:
                 yield i
         elif self._content is not None:
-            # Rows without a name are known by what they hold.
+            # Rows without a name are recognised by their content.
             now = self.vocabulary.merges.get(label, label)
             rows = np.arange(self._ranking.n_rows)
             if question["kind"] == LISTED and label not in self.vocabulary.drops:
                 rows = self.rows_of(now)
             nearest = rows[np.argsort(np.abs(rows - i), kind="stable")][:_MOST_COMPARED]
-            # The tag may have been taken off its row.
+            # The tag may have been removed from its row.
             candidates = [i, *nearest.tolist()] if has_row else nearest.tolist()
             yield from (row for row in candidates if self._content[row])
 
@@ -795,7 +794,7 @@ def _lines(
     rows: _Rows,
     on_note: Callable[[str], None] | None = None,
 ) -> Iterator[_Line]:
-    """Yield the answers of files, also those that do not count, which a note says."""
+    """Yield all answers of files; a note counts those that do not count."""
     for path in paths:
         lines = [_line(cells, rows) for cells in _cells(path)]
         _check_about_this_table(path, lines)
@@ -829,7 +828,7 @@ def _line(cells: TaskAnswer, rows: _Rows) -> _Line:
     is_same_table = question["table"] == rows.digest
     vocabulary = rows.vocabulary
     label = vocabulary.merges.get(asked[1], asked[1])
-    # The set of a certificate is of one table.
+    # The set of a certificate belongs to one table.
     certificate = None if of is None else (of, int(draw), tags if is_same_table else "")
     line = _Line(
         where,
@@ -853,7 +852,7 @@ def _line(cells: TaskAnswer, rows: _Rows) -> _Line:
 
 
 def _foreign(line: _Line) -> str:
-    """Return the sentence about a line that is about no row of the table."""
+    """Return the message about a line whose row is not in the table."""
     if not line.is_same_table:
         return f"{line.where}: the question is about another table, or its tags have changed since"
     row = line.asked[0] + 1
@@ -864,7 +863,7 @@ def _foreign(line: _Line) -> str:
 
 
 def _check_about_this_table(path: str | os.PathLike[str], lines: Sequence[_Line]) -> None:
-    """Raise InputError if most lines of a file are about no row of the table."""
+    """Raise InputError if most lines of a file have no row in the table."""
     foreign = [line for line in lines if line.is_foreign]
     n_others = sum(not line.is_dropped for line in lines)
     if 2 * len(foreign) <= n_others:
@@ -872,7 +871,7 @@ def _check_about_this_table(path: str | os.PathLike[str], lines: Sequence[_Line]
     sentence = _foreign(foreign[0])
     if n_others > 1:
         sentence += f" ({len(foreign)} of {len(lines)} answers in {path})"
-    # Decisions find their rows again, whatever has become of the others.
+    # Decisions find their rows again, whatever happened to the others.
     raise InputError(sentence, parameter="decisions")
 
 
@@ -893,7 +892,7 @@ def _left_out(path: str | os.PathLike[str], lines: Sequence[_Line]) -> Iterator[
 
 
 def _cells(path: str | os.PathLike[str]) -> Iterator[TaskAnswer]:
-    """Yield the answers of a file of any kind as they are written there."""
+    """Yield the answers of a file of any kind as written there."""
     if is_task_file(path):
         for answer in read_tasks(path):
             yield replace(answer, right=_answer(answer.right, answer.where))

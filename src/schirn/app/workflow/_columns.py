@@ -42,14 +42,14 @@ from schirn.scale.row_file import RowFile, copy_to_file
 
 # Below this share of the cells, the default separator may be part of a tag.
 _STRAY = 0.05
-# Another separator in so many times as many cells is the one that the table uses.
+# A separator in this many times as many cells as the default is the one that the table uses.
 _CLEARLY = 10
 # Columns of more bytes than this are not read together with the rest of a table.
 _LARGE = 2**26
 # Maximum number of texts that a Dask worker converts at once.
 _TEXTS = 50_000
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
-# A word, unlike in a number or a code.
+# A word, as opposed to a number or a code.
 _LETTERS = re.compile(r"[^\W\d_]{3}")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
@@ -291,7 +291,7 @@ class TagTable:
         Parameters
         ----------
         known : collection of str
-            The tags in training; a cell that consists of them is as it was, whatever it contains.
+            The tags in training; a cell that consists of them is unchanged, whatever it contains.
         """
         if self.tag_cells.notation:
             return
@@ -314,7 +314,7 @@ class TagTable:
             )
 
     def _other_separator(self, usual: Collection[str] = ()) -> tuple[str, str]:
-        """Return the mark that most cells have instead of the separator, and say so; usually "".
+        """Return the mark that most cells have instead of the separator, as a message; usually "".
 
         Few have the separator: at most 5% of the cells, or a tenth as many as the other, and most
         of these do not contain both, as names such as "Washington, DC" would. Marks in the cells of

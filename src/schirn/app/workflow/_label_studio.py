@@ -298,7 +298,7 @@ class LabelStudio:
         """Return a sentence about a status."""
         reasons = {
             400: "it refuses the tasks; the labeling interface of the project must show $tag and "
-            "$text, as the .xml file beside the tasks does",
+            "$text, as in the .xml file next to the tasks",
             401: "it does not accept the token",
             403: "the token may not use this project",
             404: f"there is no project {self.project}, or the server does not have this API",

@@ -60,12 +60,12 @@ MARGIN = 0.25
 # Above these values, retraining is recommended: share of rows that are new since training, distance
 # of the tag frequencies, shift of the features in standard deviations, share of unseen tags.
 ADVICE = {"rows": 0.2, "tags": 0.1, "features": 0.2, "unseen_tags": 0.02}
-# From here on, the export is suspected: shares of last night's rows that are gone, and that have
-# changed, and share of their tags that are gone.
+# Above these values, the export is suspect: share of last night's rows that are gone, share that
+# have changed, and share of their tags that are gone.
 _DOUBTFUL = {"gone": 0.2, "changed": 0.5, "lost": 0.2}
-# Cells may come and go in a column that is filled in fewer rows.
+# In a column that is filled in fewer rows, cells may come and go.
 _MOSTLY_FILLED = 0.5
-# Odd, so that no two ids of rows coincide after a multiplication of their checksums.
+# Odd, so that multiplication keeps the checksums of different ids different.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -219,12 +219,12 @@ class TagState:
             return cls(**head, **values)._with_training()
         except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
             raise DataError(
-                f"{path}: not the state of an update, or damaged, or of another version of schirn; "
-                f"delete it to judge all rows again"
+                f"{path}: not the state of an update, damaged, or written by another version of "
+                f"schirn; delete it to judge all rows again"
             ) from None
 
     def _with_training(self) -> "TagState":
-        """Return the state with what is known about the training table, which older files lack."""
+        """Return the state with the marks of the training table, which older files lack."""
         if len(self.training_rows) or not self.ids:
             return self
         marks = _marks(self.ids, self.hashes, self.names, self.row, self.column)
@@ -251,7 +251,7 @@ class TagState:
         """
         number_of = {name: k for k, name in enumerate(self.ids)}
         number = np.array([number_of.get(name, -1) for name in rows.ids], dtype=np.int64)
-        # The columns that were learned from may be others since.
+        # The model may have learned from other columns since.
         columns = tuple(self.filled_shares) or rows.columns
         pairs = zip(number.tolist(), rows.hashes_of(columns), strict=True)
         is_same = np.array([k >= 0 and self.hashes[k] == text for k, text in pairs], dtype=bool)
@@ -530,7 +530,7 @@ def update_tags(
     vocabulary = vocabulary or Vocabulary()
     ranking = with_kept_tags(ranking, vocabulary)
     ranking, carried, since = _answered(ranking, decisions, rows, last.time, vocabulary)
-    # Appended for the place -1, that of new tags and rows; see `TagState.find`.
+    # A value appended for the place -1 of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]
     is_retrained = last.is_retrained or not is_same_model
     verdicts = _earlier_verdicts(last, match, was_removed, is_retrained)
@@ -568,7 +568,7 @@ def update_tags(
 
 
 def _without_training(state: TagState) -> TagState:
-    """Return a state without what it knows about the training of another model."""
+    """Return a state without the facts about the training of another model."""
     none = np.zeros(0, dtype=np.uint64)
     state = replace(state, trained="", tag_counts={}, profile=FeatureProfile())
     return replace(state, training_rows=none, training_tags=none)
@@ -581,7 +581,7 @@ def _training_marks(last: TagState, marks: _Marks) -> _Marks:
 
 
 def _is_fresh(marks: _Marks, training: _Marks, cells: Tags) -> Array:
-    """Return which rows have another content than in training, or a tag that they had not."""
+    """Return the rows whose content differs from training, or that have a new tag."""
     is_fresh = np.isin(marks.rows, training.rows, invert=True)
     is_fresh[cells.row[np.isin(marks.tags, training.tags, invert=True)]] = True
     return is_fresh
@@ -606,14 +606,14 @@ def _emptied(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, fl
 
 
 class _TagLosses(NamedTuple):
-    """What the rows of last night that are still there have lost.
+    """Losses of last night's rows that are still in the table.
 
     Attributes
     ----------
     lost : float
         Share of their tags that are gone.
     emptied : float
-        Share of the rows with tags that have none now; 0 if most rows had none.
+        Share of the rows that had tags and have none now; 0 if most rows had none.
     """
 
     lost: float
@@ -623,8 +623,8 @@ class _TagLosses(NamedTuple):
 def _tag_losses(last: TagState, match: _Match, cells: Tags, vocabulary: Vocabulary) -> _TagLosses:
     """Compare the tags of rows with those of last night.
 
-    Tags that were removed may have been deleted since, and those that the vocabulary changes have
-    another name now: neither are lost.
+    Removed tags may have been deleted since, and tags that the vocabulary changes have another name
+    now: neither count as lost.
     """
     renamed = apply_vocabulary(vocabulary, [[name] for name in last.names], add_implied=False).rows
     has_name = np.array(
@@ -814,7 +814,7 @@ def _judge(
             {name: [column[i] for i in batch.tolist()] for name, column in columns.items()}
         )
         method = model.method_
-        # Training rows, and copies and edits of them, are judged without themselves.
+        # Training rows, their copies and edits are judged without their own influence.
         P = method.calibration_.probability(to_numpy(method.held_out_scores(X)))
         index = np.flatnonzero(np.isin(cells.row, batch))
         row = np.searchsorted(batch, cells.row[index])

@@ -220,7 +220,7 @@ class TableUpdate:
         )
 
     def _notes_on_state(self, model_hash: str) -> list[str]:
-        """Say what follows if the state is not that of the model; usually nothing."""
+        """Add a note if the state belongs to another model."""
         last = self.last
         if last is not None and last.model in ("", model_hash):
             return []
@@ -232,9 +232,9 @@ class TableUpdate:
             ]
         if getattr(self.model.method_, "training_rows_", None) is None:
             notes.append(
-                f"{self.model_path} does not hold its training rows, so they are judged by a model "
-                f"that has seen their tags, and look more likely than they are; schirn fit --id "
-                f"judges them by the others"
+                f"{self.model_path} does not contain its training rows, so they are judged by a "
+                f"model that has seen their tags, and look more likely than they are; schirn fit "
+                f"--id judges each by the others"
             )
         return notes
 

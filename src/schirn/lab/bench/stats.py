@@ -38,7 +38,7 @@ _ENOUGH = 10
 
 
 class Significance(NamedTuple):
-    """Statistic and p-value of a two-sided test; NaN if there is too little to test."""
+    """Statistic and p-value of a two-sided test; NaN if there are too few values."""
 
     statistic: float
     pvalue: float

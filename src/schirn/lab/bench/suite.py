@@ -1,7 +1,7 @@
 """Frozen suites: fixed data sets, noise, folds, seeds and search budget.
 
-A suite is one file in `suites`. Before anything runs, the folds and candidates are drawn and
-compared with its checksums, so that results with the name of a suite are about the same task.
+A suite is one file in `suites`. Before anything runs, folds and candidates are drawn and compared
+with its checksums, so all results under the name of a suite belong to the same task.
 """
 
 import hashlib
@@ -103,7 +103,7 @@ def run_suite(
         Parts and tracks to run. Defaults to all.
     earlier : list of dict
         Results from elsewhere, whose runs are not repeated either if their code, data and
-        parameters are the present ones.
+        parameters are current.
     execution : dict
         Parameters of `schirn.lab.bench.run` from `jobs` on; the suite sets the time limit.
 

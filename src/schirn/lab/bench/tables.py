@@ -168,7 +168,7 @@ def _hamming_notes(rows: Sequence[Result], metric: str) -> Iterator[str]:
 
 
 def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one record per metric, setting and method that the paper has a number for.
+    """Return one record per metric, setting and method for which the paper has a number.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def published_records(rows: Iterable[Result], metrics: Sequence[str]) -> list[di
 def _reached(advantage: float, std: float) -> str:
     if math.isnan(advantage):
         return ""
-    # Printed numbers have one decimal, so a difference of half a unit is no shortfall.
+    # Printed numbers have one decimal, so a difference of half a unit does not count.
     if advantage >= -0.0005:
         return "yes"
     return "nearly" if advantage >= -std else "no"

@@ -201,12 +201,12 @@ def _print_suite(
     missing = dict.fromkeys(r["dataset"] for r in results if r["status"] == "skipped")
     if missing:
         names = ", ".join(missing)
-        say(f"{len(missing)} data sets of the suite are not here (see SCHIRN_DATA): {names}")
+        say(f"{len(missing)} data sets of the suite are missing (see SCHIRN_DATA): {names}")
     n_runs = n_methods * count_runs(read_suite(args.suite), args.part, args.tracks)
     if len(results) < n_runs:
         say(
-            f"{len(results)} of {n_runs} runs have a result, so the table is of a part; the same "
-            "command continues where it stopped, --stop-after 8h for longer"
+            f"{len(results)} of {n_runs} runs have a result, so the table is incomplete; the same "
+            "command continues where it stopped, with --stop-after 8h for longer"
         )
 
 

@@ -1,7 +1,7 @@
 """Emotions in short texts, tagged by several people (BRIGHTER, SemEval-2025 task 11).
 
-The files are read at fixed commits of the repository of the task. The checksum is that of what is
-read from a file: the texts, who tagged them, and with which emotions.
+The files are read at fixed commits of the task's repository. The checksum covers what is read from
+a file: the texts, who tagged them, and with which emotions.
 """
 
 from __future__ import annotations

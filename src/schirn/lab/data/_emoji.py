@@ -1,4 +1,4 @@
-"""Keywords of emoji as data sets: an earlier list makes the candidates, a later edition the truth.
+"""Keywords of emoji as data sets: candidates from an earlier list, truth from a later edition.
 
 The packages are downloaded by npm, with the registry and proxy that the user has set up, and each
 must have the checksum given here.
@@ -45,7 +45,7 @@ class Package(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The name that npm gives the file."""
+        """File name that npm uses."""
         return f"{self.name}-{self.version}.tgz"
 
 
@@ -80,7 +80,7 @@ Annotation = tuple[str, frozenset[str]]
 
 
 def emoji_packages(name: str) -> str:
-    """Return the packages that a data set is made of, in words."""
+    """Describe the packages from which a data set is made."""
     return ", ".join(str(package) for package in (*EMOJI_SETS[name], AFTER))
 
 
@@ -141,7 +141,7 @@ def emoji_archive(name: str, folder: Path, timeout: float) -> bytes:
 
 
 def _package(package: Package, folder: Path, timeout: float) -> Path:
-    """Return the file of a package with the right checksum, downloaded if need be."""
+    """Return the file of a package after checking its checksum; download it if necessary."""
     target = folder / package.file
     if target.is_file() and file_hash(target) == package.sha256:
         return target

@@ -38,21 +38,21 @@ def fetch(
 ) -> Dataset:
     """Download a data set once, and load it.
 
-    Without `url` the name must be emoji_editions or emoji_keywords, made from packages that npm,
-    which must be installed, downloads into the folder `packages` of the cache, or brighter_ron or
-    brighter_ukr, made from files of a public repository: SHA-256 checksums of all of them are
-    fixed. Or it is one of the six sets with real candidates, music_emotion, music_style, mirflickr,
-    yeastbp, yeastcc or yeastmf, from the address of their authors. What such a set contains, and
-    what it does not tell, is on the page about data.
+    Without `url`, the name must be one of these: emoji_editions or emoji_keywords, made from
+    packages that npm, which must be installed, downloads into the folder `packages` of the cache;
+    brighter_ron or brighter_ukr, made from files of a public repository; or one of the six sets
+    with real candidates, music_emotion, music_style, mirflickr, yeastbp, yeastcc or yeastmf, from
+    the address of their authors. The SHA-256 checksums of all but the six are fixed. The page about
+    data explains the content of these sets and its limits.
 
     The SHA-256 checksum of a file is recorded next to it at the first download, and verified
-    whenever the file is read. Pass it as `sha256` to get the same file elsewhere. A web page in
-    place of a data set, as networks with a login send it, is not kept.
+    whenever the file is read. Pass it as `sha256` to get the same file elsewhere. If the server
+    sends a web page instead of a data set, as networks that require a login do, it is not stored.
 
     Parameters
     ----------
     name : str
-        Name by which `load` finds the set afterwards.
+        Name under which `load` finds the set afterwards.
     data_home : path, optional
         Cache folder; by default ``SCHIRN_CACHE``, else the user's cache folder.
     force : bool
@@ -96,7 +96,7 @@ def fetch(
     try:
         return load(target, **options)
     except DataError:
-        # With options the file may be fine; without, it would fail for ever.
+        # With other options, the file may be fine; without options, it would always fail.
         if is_new and not options:
             target.unlink(missing_ok=True)
             record_path(target).unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def fetch(
 def _download(
     name: str, url: str | None, target: Path, sha256: str | None, max_bytes: int, timeout: float
 ) -> None:
-    """Put a set into the cache: from an address, or made from the files that it is known by."""
+    """Put a set into the cache: from an address, or made from known files."""
     if url is not None:
         _keep(url, _chunks(url, max_bytes, timeout), target, sha256)
     elif name in BRIGHTER_SETS:
@@ -136,7 +136,7 @@ def _suffix(url: str | None) -> str:
 def _keep(
     source: str, chunks: Iterable[bytes], target: Path, sha256: str | None, **options: Any
 ) -> None:
-    """Put a file into the cache, whole and checked, or not at all; `options` are its reader's."""
+    """Put a file into the cache, complete and checked, or not at all; its reader gets `options`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     sha = hashlib.sha256()
     with atomic_write(target) as stream:
@@ -152,7 +152,8 @@ def _keep(
                 f"{source}: the SHA-256 checksum is {digest}, expected {sha256}; the file was "
                 "discarded."
             )
-        # The record goes first: a record without a file is harmless, a file without one is not.
+        # The record is written first: a record without a file is harmless, a file without one is
+        # not.
         _write_record(target, {"url": source, "bytes": size, "sha256": digest, "options": options})
 
 
@@ -191,7 +192,7 @@ def _open(url: str, timeout: float) -> Iterator[Any]:
     import urllib.request
 
     class Redirect(urllib.request.HTTPRedirectHandler):
-        """Follows a server only to addresses that are allowed themselves."""
+        """Follow redirects only to allowed addresses."""
 
         def redirect_request(self, *args: Any) -> Any:
             _check_address(args[-1])
@@ -224,7 +225,7 @@ def _split(url: str) -> urllib.parse.SplitResult:
 
 
 def _check_address(url: str) -> None:
-    """Raise DataError unless nobody on the way can read or change what is sent."""
+    """Raise DataError unless the connection is protected from reading and tampering."""
     parts = _split(url)
     is_local = parts.hostname in ("127.0.0.1", "::1", "localhost")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
@@ -232,6 +233,6 @@ def _check_address(url: str) -> None:
 
 
 def _write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write the record of a file, whole or not at all."""
+    """Write the record of a file, completely or not at all."""
     with atomic_write(record_path(path)) as stream:
         stream.write(json.dumps(record, indent=1).encode())

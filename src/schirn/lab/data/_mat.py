@@ -43,7 +43,7 @@ def read_mat(
     candidates: str | None = None,
     max_bytes: int | None = None,
 ) -> Dataset:
-    """Read a partial multi-label set from a MATLAB file, also one of version 7.3.
+    """Read a partial multi-label set from a MATLAB file of version 5 or 7.3.
 
     Files of version 7.3 (saved with "-v7.3", or of more than 2 GB) need the extra ``mat73``.
 
@@ -115,7 +115,7 @@ def _get(path: Path, variables: Mapping[str, Any], name: str) -> Any:
 
 
 def _labels(path: Path, name: str, values: Any, n_samples: int) -> Any:
-    """Return a rows × labels matrix; the side as long as X has rows holds the rows."""
+    """Return a rows × labels matrix; the dimension that matches X holds the rows."""
     if values.ndim != 2 or n_samples not in values.shape:
         raise DataError(
             f"{path}: {name!r} has shape {values.shape}, but the features have {n_samples} rows."
@@ -141,7 +141,7 @@ def _find(path: Path, names: list[str], usual: Iterable[str], requested: str | N
 
 
 def _variables(path: Path, limit: int) -> Mapping[str, Any]:
-    """Read the variables of a file; None for what is not a matrix of real numbers."""
+    """Read the variables of a file; None for any that is not a matrix of real numbers."""
     if is_version_73(path):
         return Hdf5Variables(path, limit)
     with tempfile.TemporaryDirectory() as folder:

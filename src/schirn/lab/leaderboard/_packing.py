@@ -5,7 +5,7 @@ a few bits per row: for every test row, its labels in the order of their scores,
 true, predicted, and tied with the one before; and all candidates of the training rows in the order
 of their confidence, and whether each is true and tied with the one before. Metrics that need more
 than an order, such as those over labels and the calibration error, are left out of the results:
-nobody could compute them again.
+they could not be recomputed.
 """
 
 import gzip
@@ -34,7 +34,7 @@ _DIGITS = 6
 
 
 class PackedRun(NamedTuple):
-    """The order of the scores of a run, as bits that are filled up to whole bytes.
+    """The order of the scores of a run, as bits padded to whole bytes.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ def _shortened(result: Result, packed: PackedRun | None) -> Result:
 
 
 def pack_run(arrays: Mapping[str, Array]) -> PackedRun:
-    """Keep the order of the scores of a run, and forget their values.
+    """Keep the order of the scores of a run, and drop their values.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def as_archive(packed: Mapping[str, PackedRun]) -> bytes:
     arrays["keys"] = np.array(list(packed))
     arrays["sizes"] = np.array([run[: len(_SIZES)] for run in runs])
     buffer = io.BytesIO()
-    # A tenth smaller than what `numpy.savez_compressed` writes, and without the time of day.
+    # A tenth smaller than the output of `numpy.savez_compressed`, and without a time stamp.
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy")

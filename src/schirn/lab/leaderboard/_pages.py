@@ -235,7 +235,7 @@ def _track_values(
 
 
 def _means(finished: Sequence[Result]) -> dict[str, float]:
-    """Return the means over folds and seeds; a number that some folds lack is left out."""
+    """Return the means over folds and seeds, without numbers that some folds lack."""
     means = {}
     for column in COLUMNS:
         numbers = [_number(result, column.name) for result in finished]

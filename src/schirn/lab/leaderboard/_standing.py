@@ -1,8 +1,8 @@
-"""What the results of a suite say, as Markdown: what was computed, ranks, tests and single sets.
+"""Results of a suite as Markdown: what was computed, ranks, tests and single data sets.
 
-Every statement rests on whole seeds: nothing is said about methods before all of them have run on
-all data sets with one seed. Statements about Sieve rest on the data sets that were not used when it
-was designed.
+All statements rest on complete seeds: methods are compared only after all of them have run on all
+data sets with one seed. Statements about Sieve rest on the data sets that were not used to design
+it.
 """
 
 import re
@@ -24,7 +24,7 @@ from schirn.lab.leaderboard._standing_tables import RankTable, set_table
 OURS = "Sieve"
 BLOCKS = ("headline", "state", "ranks", "sets")
 """Blocks of pages; each is a method of `Standing`."""
-# Statuses of a run that has been tried to its end.
+# Statuses of a run that needs no further attempt.
 _TRIED = ("done", "timeout", "failed")
 _BLOCK = re.compile(
     r"^(?P<begin>(?P<indent> *)<!-- leaderboard:(?P<name>\S+) -->\n)"
@@ -45,9 +45,9 @@ class Progress:
     statuses : Counter of str
         Results by status.
     n_sets : dict of str to int
-        Data sets by what exists of them: "complete", "partial" or "none".
+        Number of data sets by state: "complete", "partial" or "none".
     seeds : tuple of int
-        Seeds of which every run has a result, on all data sets.
+        Seeds for which every run on all data sets has a result.
     """
 
     n_runs: int
@@ -64,12 +64,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Standing:
-    """The results of a suite, and what they say as Markdown.
+    """The results of a suite, and statements about them as Markdown.
 
     Attributes
     ----------
     results : sequence of dict
-        Results of the suite, also of methods and data sets that it does not have.
+        Results of the suite; may include methods and data sets that it does not have.
     suite : dict
         Definition of the suite.
     """
@@ -115,7 +115,7 @@ class Standing:
 
     @cached_property
     def shown(self) -> list[Result]:
-        """Results with those seeds of which every run has a result."""
+        """Results with the seeds for which every run has a result."""
         seeds = self.progress.seeds
         return [result for result in self.tried if result["seed"] in seeds]
 
@@ -149,7 +149,7 @@ class Standing:
         }
 
     def summary(self) -> str:
-        """What the tests say about Sieve in each track."""
+        """Results of the tests about Sieve in each track."""
         sentences = []
         for track, table in self._held_out_tables.items():
             ranks = table.friedman
@@ -172,7 +172,7 @@ class Standing:
         return "\n".join(sentences)
 
     def state(self) -> str:
-        """Which part of the suite was computed, and how to go on."""
+        """Which part of the suite was computed, and how to continue."""
         progress = self.progress
         statuses = progress.statuses
         counts = [f"{statuses[name]:,} {name}" for name in _TRIED if statuses[name]]
@@ -211,7 +211,7 @@ class Standing:
         return f"{n_seeds} of {self._most_seeds} seeds ({runs})"
 
     def _seeds_shown(self) -> str:
-        """Which results the tables rest on, unless it is all."""
+        """Which results the tables rest on, unless all of them."""
         progress = self.progress
         if progress.is_complete:
             return ""

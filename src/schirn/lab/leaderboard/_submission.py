@@ -1,12 +1,11 @@
 """Result files from others: read them, and check what they claim.
 
-What the data set, the noise and the seeds determine is drawn again and compared by checksum; the
-metrics are computed again from the stored scores, whose true labels must be those of the data set;
-and a random sample of the runs of this library's methods is run again, which gives their parameters
-and all their metrics. A result is verified only if its scores are there, its code is the current
-one, and its scores or a repeated run give every one of its metrics. Times, memory and timeouts are
-never verified. Nothing here can prove that a method from elsewhere did not see the true
-labels.
+Folds and candidates are drawn again and compared by checksum; the metrics are recomputed from the
+stored scores, whose true labels must be those of the data set; and a random sample of the runs of
+this library's methods is repeated, which gives their parameters and all their metrics. A result is
+verified only if its scores are present, its code is current, and its scores or a repeated run
+confirm all of its metrics. Times, memory and timeouts are never verified. Nothing here can prove
+that an external method did not see the true labels.
 """
 
 import gzip
@@ -93,7 +92,7 @@ class Draw(NamedTuple):
     data: Prepared
 
     def has_fold(self, fold: int) -> bool:
-        """Check whether there is a fold of this number."""
+        """Check whether there is a fold with this number."""
         return 0 <= fold < len(self.data.splits)
 
     def fields(self, fold: int) -> dict[str, Any]:
@@ -129,12 +128,11 @@ class Check:
     notes : list of str
         Why results are not verified, and what is marked.
     regenerated : int
-        Number of results whose data, candidates and folds were drawn again and agree.
+        Number of results whose data, loaded again, and candidates and folds, drawn again, agree.
     recomputed : int
         Number of results whose metrics were computed again from their scores and agree.
     verified : int
-        Number of results of which all that is true, with every metric, and which name the
-        current code.
+        Number of results that pass all checks, with every metric, and name the current code.
     rerun : int
         Number of verified results that were run again and agree.
     """
@@ -169,7 +167,7 @@ def check_results(
     reruns : int
         Number of runs to repeat, drawn from those that took at most a minute.
     random_state : int, RandomState or None
-        Randomness of that draw; None: nobody can know it beforehand.
+        Randomness of that draw; None makes it unpredictable.
 
     Returns
     -------
@@ -225,7 +223,7 @@ class _Inspection:
     sound : list of (Entry, Run)
         Results without any fault or doubt.
     unconfirmed : dict of str to set of str
-        Metrics of a result, by its place, that nothing has confirmed.
+        Unconfirmed metrics of a result, by its place.
     notes : Counter of str
         Doubts, with the number of results that have them.
     problems : list of str
@@ -257,7 +255,7 @@ class _Inspection:
                 self._add_finished(entry, draw)
 
     def _load(self, result: Result) -> Dataset:
-        """Load a data set, unless it is the last one: results lie together by data set."""
+        """Load a data set, unless it was loaded last: results are grouped by data set."""
         key = (result["dataset"], result["data_sha256"])
         if self._last is None or self._last[0] != key:
             self._last = key, _load_again(result)
@@ -291,7 +289,7 @@ class _Inspection:
 
 
 def _plausible_entries(path: str | os.PathLike[str]) -> tuple[list[Entry], list[str]]:
-    """Read the newest results, and reasons to reject them that can be found without the data."""
+    """Read the newest results, and reasons to reject them that need no data."""
     entries, problems = read_entries([path])
     if not entries and not problems:
         problems.append(f"{path}: the file holds no result")
@@ -415,7 +413,7 @@ def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _selected_seeds(entries: Iterable[Entry]) -> set[str]:
-    """Return the places of results of methods that lack seeds of others in their setting."""
+    """Return the places of results whose method lacks seeds of other methods in the setting."""
     places: set[str] = set()
     for setting in _grouped(entries, _COMPARED).values():
         seeds = {entry.result["seed"] for entry in setting}
@@ -559,7 +557,7 @@ def _seconds(result: Result) -> float:
 def _rerun_faults(
     sample: Iterable[tuple[Entry, Run]], unconfirmed: Mapping[str, set[str]]
 ) -> Iterator[str]:
-    """Run results again: what differs, and their metrics that agree taken from `unconfirmed`."""
+    """Repeat runs; return what differs, and remove metrics that agree from `unconfirmed`."""
     for entry, run in sample:
         try:
             unconfirmed[entry.where].difference_update(_compare_rerun(entry.result, run))
@@ -568,7 +566,7 @@ def _rerun_faults(
 
 
 def _compare_rerun(result: Result, run: Run) -> set[str]:
-    """Run a result again; return the metrics that agree, raise DataError for what does not."""
+    """Repeat a run; return the metrics that agree, and raise DataError for any other difference."""
     with threadpool_limits(result["threads"] or 1):
         fields = execute(run, _draw_again(result, _load_again(result)).data).fields
     if fields["status"] != "done":
@@ -653,7 +651,7 @@ def _load_again(result: Result) -> Dataset:
 
 
 def _compare_draw(result: Result, draw: Draw) -> None:
-    """Raise DataError unless a result has what its data set, noise and seeds give."""
+    """Raise DataError unless a result matches its data set, noise and seeds."""
     for name, value in draw.fields(result["fold"]).items():
         if result[name] != value:
             raise DataError(

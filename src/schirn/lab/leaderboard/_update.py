@@ -25,7 +25,7 @@ from schirn.lab.leaderboard._pages import read_results
 from schirn.lab.leaderboard._standing import Progress, Standing
 from schirn.lab.leaderboard._submission import is_stale
 
-# Seconds after which results are packed, so that little is lost if the machine goes away.
+# Seconds after which results are packed, so that little is lost if the machine disappears.
 _BETWEEN_PACKS = 1800.0
 
 
@@ -77,7 +77,7 @@ def update_leaderboard(
     pages : list of path
         Pages whose marked blocks are written from the packed results.
     stop_after : float, optional
-        Seconds after which no run is started any more; 0 packs and writes only.
+        Seconds after which no new run is started; 0 only packs and writes.
     execution : dict
         Parameters of `schirn.lab.bench.run` from `jobs` on.
 
@@ -114,8 +114,8 @@ def update_leaderboard(
 
 
 def _without_stale(packed: Iterable[Result], runs: Iterable[Run]) -> list[Result]:
-    """Return the packed results of the present code, and of runs that the suite has."""
-    # Without its data, nobody knows the keys of the runs of a data set.
+    """Return the packed results that have current code and belong to the suite."""
+    # The keys of the runs of a data set depend on its data.
     known = [run for run in runs if run.known["data_sha256"] is not None]
     keys = {run.key for run in known}
     planned = {(run.fields["dataset"], run.fields["method"]) for run in known}
@@ -153,6 +153,6 @@ def _write(path: Path, results: Sequence[Result], output: str | os.PathLike[str]
 
 
 def _place(result: Result) -> tuple[str, ...]:
-    """Return an order that does not depend on when a run finished, so that files differ little."""
+    """Return a sort key that is independent of when a run finished, so that files differ little."""
     names = ("dataset", "features", "noise", "method", "seed")
     return tuple(str(result[name]) for name in names)

@@ -1,4 +1,4 @@
-"""Exact elimination: shrink a sparse 0/1 matrix, then eliminate what is left modulo a prime."""
+"""Exact elimination: shrink a sparse 0/1 matrix, then eliminate the rest modulo a prime."""
 
 import heapq
 import math
@@ -12,7 +12,7 @@ from schirn._input import Array
 UPDATE_COST = 6_000
 # Bytes of an entry in the sparse elimination: a dict item, a set item and a place in the queue.
 ENTRY_BYTES = 200
-# Updates after which the sparse elimination stops in any case: about twenty seconds.
+# Maximum number of updates of the sparse elimination: about twenty seconds.
 MAX_UPDATES = 20_000_000
 # For primes below 2**23, sums of up to 256 products of numbers below p / 2 are exact in float64.
 PRIME_BITS = 23
@@ -24,7 +24,7 @@ _SMALL = 2**19
 
 
 def remove_singletons(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
-    """Remove singletons, empty lines and duplicates until none is left.
+    """Remove singletons, empty lines and duplicates until none remain.
 
     A row with a single entry is a pivot: removing its column lowers the rank by one. The same holds
     with rows and columns exchanged. Returns the number of pivots and the remaining matrix.
@@ -44,7 +44,7 @@ def remove_singletons(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
 
 
 def _single_columns(Y: sparse.csr_array) -> Array:
-    """Return the columns that are the only one of a row once others of them are removed."""
+    """Return the columns that become the only one of a row as others of them are removed."""
     by_column = Y.tocsc()
     length = np.diff(Y.indptr).astype(np.int64)
     # The sum of the column numbers of a row is its column once only one is left.
@@ -75,7 +75,7 @@ def eliminate_sparse(Y: sparse.csr_array, *, max_bytes: int) -> tuple[int, spars
     """Eliminate with pivots 1 and -1 while that is cheaper than a dense elimination.
 
     The shortest row comes first, with its shortest column. The pivots keep all entries integer, so
-    that every step is exact. Returns the number of pivots and the remaining matrix.
+    every step is exact. Returns the number of pivots and the remaining matrix.
     """
     if Y.nnz * ENTRY_BYTES > max_bytes:
         return 0, Y.astype(np.int64)

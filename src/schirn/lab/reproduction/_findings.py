@@ -184,7 +184,7 @@ def _printed_rows(study: Study) -> list[str]:
 
 
 def _convergence(study: Study) -> list[str]:
-    """When Schirn finds the noise, whether it has converged, and where mu ends."""
+    """State when Schirn finds the noise, whether it has converged, and where mu ends."""
     if not study.table.body:
         return []
     half = [int(line[5].value or 0) for line in study.table.body]
@@ -290,7 +290,7 @@ def _split_choice(study: Study) -> list[str]:
 
 
 def _points(value: float) -> str:
-    """Points with a sign and two digits."""
+    """Format points with a sign and two digits."""
     return f"{value:+.2f}".replace("-", "−")
 
 
@@ -323,7 +323,7 @@ def _gap_and_deviation(results: Sequence[Result]) -> list[str]:
     comparison = compare(results, _METRIC)
     schirn = comparison.find("Schirn")
     counts = {s: len(comparison.values.get((s, schirn), {})) for s in comparison.settings}
-    # Deviations over fewer folds would be compared with others.
+    # Deviations over different numbers of folds are not comparable.
     most = max(counts.values(), default=0)
     gaps = []
     deviations = []

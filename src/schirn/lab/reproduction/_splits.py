@@ -28,13 +28,13 @@ def split_choice(settings: Iterable[Setting], n_splits: int = 100, random_state:
     """Average precision of a ridge on the candidates, on many splits and on the best of them.
 
     A fifth of the rows are test rows. The ridge weight is chosen once per setting, on the
-    candidates of all rows, and nothing else is tuned. The printed figures of Schirn stand beside.
+    candidates of all rows, and nothing else is tuned. The printed figures of Schirn are included.
 
     Parameters
     ----------
     settings : iterable of tuple
-        Name, noise level, features, true labels and candidates; those of one data set follow each
-        other and share the factorisation of every split.
+        Name, noise level, features, true labels and candidates; settings of one data set must be
+        consecutive and share the factorisation of every split.
     n_splits : int
         Number of random splits.
     random_state : int

@@ -60,7 +60,7 @@ def printed(
 
 
 def show(value: Any, digits: int = 1) -> Cell:
-    """Table cell of a number, a word, or nothing."""
+    """Format a number, a word or None as a table cell."""
     if value is None:
         return Cell("–")
     if isinstance(value, bool):
@@ -240,7 +240,7 @@ def theorem(
 
 
 def singular_values(matrices: Iterable[tuple[str, Any, Any]] = (), random_state: int = 0) -> Study:
-    """Singular values and subspaces of Y − N next to the ranks: the argument by Weyl and Wedin.
+    """Singular values and subspaces of Y − N besides the ranks: the bounds of Weyl and Wedin.
 
     No singular value moves by more than ‖N‖₂ (Weyl), so the rank cannot fall while ‖N‖₂ is below
     the smallest one. The angle between leading subspaces is at most ‖N‖₂ / δ (Wedin), with the gap
@@ -284,7 +284,7 @@ def singular_values(matrices: Iterable[tuple[str, Any, Any]] = (), random_state:
 
 
 def _perturbed(name: str, labels: Array, remainder: Array, how: str) -> Record:
-    """Norm of N, and what it moves."""
+    """Norm of N, and how far it moves singular values and subspaces."""
     N = labels.astype(float) - remainder
     (_, values, V), (_, new_values, new_V) = (
         np.linalg.svd(matrix.astype(float), full_matrices=False) for matrix in (labels, remainder)
@@ -313,7 +313,7 @@ def _perturbed(name: str, labels: Array, remainder: Array, how: str) -> Record:
 
 
 def _without(labels: Array, count: int, rng: np.random.RandomState) -> Array:
-    """The labels without `count` random ones."""
+    """Return the labels without `count` random ones."""
     remaining = labels.copy()
     ones = np.flatnonzero(labels)
     remaining.ravel()[rng.choice(ones, min(count, len(ones)), replace=False)] = False

@@ -69,7 +69,7 @@ def execute(run: Run, data: Prepared) -> Output:
 
 def _attempt(run: Run, data: Prepared) -> Output:
     reset_peak_memory()
-    # Fits to the same rows share what they can, if they follow each other.
+    # Consecutive fits to the same rows share as much work as possible.
     fold_key = (data_key(run), run.fields["fold"])
     try:
         with warnings.catch_warnings(), shared_work(fold_key):
@@ -132,14 +132,14 @@ def _execute(run: Run, data: Prepared) -> Output:
 
 
 def _fixed_params(cls: type, run: Run) -> dict[str, Any]:
-    """Return the fixed parameters, completed by parameters that follow from the run."""
+    """Return the fixed parameters, and parameters that follow from the run."""
     params = dict(run.method.params)
     known = inspect.signature(cls).parameters
     if "random_state" in known:
         params.setdefault("random_state", run.fields["seed"])
     if "fit_intercept" in known and run.fields["features"] != "raw":
         # Scaled features are centred; without an intercept the label frequencies would be lost.
-        # The ridges of Sieve on kernel features have one as well.
+        # The ridges of Sieve on kernel features have an intercept as well.
         params.setdefault("fit_intercept", True)
     return params
 
