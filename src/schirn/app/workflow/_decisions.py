@@ -306,17 +306,26 @@ class Decisions:
         int
         """
         new = []
-        for decision in sorted(decisions, key=lambda record: record.when):
+        # In memory only what is on disk: if writing fails, the same answers can be merged again.
+        by_person = dict[tuple[str, str, str], Decision]()
+        told = set[tuple[str, str, str, str]]()
+        for decision in sorted(decisions, key=lambda each: each.when):
             id, tag, answer, who, when, _, row, _ = decision
             if answer not in ANSWERS:
                 raise InputError(f"an answer is {', '.join(ANSWERS)}, not {brief(answer)}")
-            last = self._by_person.get((id, tag, who))
+            person = (id, tag, who)
+            last = by_person.get(person) or self._by_person.get(person)
             is_same = last is not None and (last.answer, last.row) == (answer, row)
-            if is_same or (id, tag, answer, when) in self._told:
+            record = (id, tag, answer, when)
+            if is_same or record in self._told or record in told:
                 continue
             new.append(decision)
-            self._take(decision)
+            told.add(record)
+            if last is None or last.when <= when:
+                by_person[person] = decision
         append_lines(self.path, [decision.record() for decision in new])
+        for decision in new:
+            self._take(decision)
         return len(new)
 
     def match(self, rows: RowContent, vocabulary: Vocabulary | None = None) -> Carried:
