@@ -1,6 +1,7 @@
 """Cleaning a table with Python objects: columns, decisions, question files, nightly updates."""
 
-from schirn.app.workflow._answers import answered_tags as answered_tags
+from schirn.app.workflow._answers import FileAnswers as FileAnswers
+from schirn.app.workflow._answers import RowIdentity as RowIdentity
 from schirn.app.workflow._answers import has_answers as has_answers
 from schirn.app.workflow._answers import read_answers as read_answers
 from schirn.app.workflow._answers import read_answers_by_id as read_answers_by_id
