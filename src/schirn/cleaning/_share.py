@@ -35,18 +35,18 @@ _FOLDS = 5
 _QUANTILE = 1.645
 _LEAST_PROBABILITY = 0.003
 # With fewer hits or misses, the interval is at least that of the answers alone.
-_FEW = 5
+_ENOUGH_HITS = 5
 _TAIL = 0.05
 # The least parameter of a beta distribution: practically all mass is at 1.
 _LEAST_LEFT = 1e-9
 # A forecast needs this many answers about tags of similar rank, and their number of hits must be
 # within this many standard deviations of its prediction.
-_FEWEST_ANSWERS = 5
+_FORECAST_ANSWERS = 5
 _LARGEST_SURPRISE = 2.0
 
 
 # Fewer answers say something about the share only if its interval is narrower than this.
-_FEW_ANSWERS = 10
+_SHARE_ANSWERS = 10
 _WIDE = 0.5
 
 
@@ -82,7 +82,7 @@ class _Estimate(NamedTuple):
 def is_vague(n_answers: int, interval: tuple[float, float]) -> bool:
     """Return whether answers say too little about a share: fewer than ten, and a wide interval."""
     low, high = interval
-    return n_answers < _FEW_ANSWERS and high - low >= _WIDE
+    return n_answers < _SHARE_ANSWERS and high - low >= _WIDE
 
 
 def number_of_hits(work: Worklist) -> Interval:
@@ -153,7 +153,7 @@ def _clopper_pearson(
     mean and variance; for equal weights, they are the actual numbers. The upper end adds an answer
     with the largest weight.
     """
-    if len(stands_for) >= _FEW:
+    if len(stands_for) >= _ENOUGH_HITS:
         return None
     total = stands_for.sum()
     squares = np.sum(stands_for**2)
@@ -254,8 +254,8 @@ def forecast_of_hits(work: Worklist, k: int) -> float:
     score = work.normal_score
     first = answered[np.argsort(score[answered], kind="stable")]
     n_as_high = np.count_nonzero(score[answered] <= score[work.order[k - 1]])
-    comparable = first[: max(n_as_high, _FEWEST_ANSWERS)]
-    if len(comparable) < _FEWEST_ANSWERS:
+    comparable = first[: max(n_as_high, _FORECAST_ANSWERS)]
+    if len(comparable) < _FORECAST_ANSWERS:
         return np.nan
     p = cross_fitted(work)[comparable]
     surprise = np.sum((work.answer[comparable] == work.hit) - p)

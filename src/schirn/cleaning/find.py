@@ -165,17 +165,17 @@ def find_noisy_labels(
     knowledge = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
     _check_tags_apart(X, candidates)
     tags = _read(candidates, label_names, separator, votes)
-    task = _task(tags, knowledge, min_count, random_state)
-    X, ranker = _ranker(X, task, method, cv, scaled)
+    task = _ranking_task(tags, knowledge, min_count, random_state)
+    X, ranker = _features_and_ranker(X, task, method, cv, scaled)
     if vocabulary is not None:
         ranker = RelationRanker(ranker, vocabulary)
     with memory_limit(max_memory):
         X, storage = _store(X, task, ranker, {**knowledge, "cv": cv, "checkpoint": checkpoint})
         folder = ranker.checkpoint if checkpoint is None else checkpoint
         with kept_in(folder), shown(f"judging {len(tags.row):,} tags", verbose):
-            evidence = _rank(ranker, X, task, storage)
+            evidence = _compute_evidence(ranker, X, task, storage)
     evidence = _add_prior(evidence, prior, task)
-    ranked = _ranked(evidence, task, ranker.name, storage)
+    ranked = _ranked_tags(evidence, task, ranker.name, storage)
     index = candidates.index if hasattr(candidates, "iloc") else None
     ranked = replace(ranked, index=index)
     missing = _missing(evidence, known, tags)
@@ -224,7 +224,7 @@ def _read(candidates: Any, label_names: Sequence[str] | None, separator: str, vo
     return tags
 
 
-def _task(
+def _ranking_task(
     tags: Tags, knowledge: dict[str, Any], min_count: int, random_state: int | None
 ) -> RankingTask:
     Number(1, integer=True).check("min_count", min_count)
@@ -269,7 +269,9 @@ def group_numbers(groups: Iterable[Any], n: int) -> Array:
     return np.array([next(unused) if is_missing(value) else number[value] for value in values])
 
 
-def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tuple[Any, Ranker]:
+def _features_and_ranker(
+    X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool
+) -> tuple[Any, Ranker]:
     """Read the features and choose the ranker."""
     X, _, is_text = read_features(X)
     sparse = sp.issparse(X)
@@ -280,7 +282,9 @@ def _ranker(X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool) -> tu
     return X, choose_ranker(method, task, cv, where=where, scaled=is_scaled, sparse=sparse)
 
 
-def _ranked(evidence: Evidence, task: RankingTask, method: str, storage: Storage) -> RankedTags:
+def _ranked_tags(
+    evidence: Evidence, task: RankingTask, method: str, storage: Storage
+) -> RankedTags:
     tags = task.tags
     return RankedTags(
         n_rows=tags.n_rows,
@@ -387,7 +391,7 @@ def _store(
     return X, storage
 
 
-def _rank(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Evidence:
+def _compute_evidence(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Evidence:
     """Rank the tags where the rows are stored."""
     if task.votes is not None and not ranker.takes_votes:
         raise InputError(

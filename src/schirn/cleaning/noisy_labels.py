@@ -500,7 +500,7 @@ class NoisyLabels:
         OneOf((LISTED, MISSING)).check("kind", kind)
         if order is not None:
             OneOf(ORDERS).check("order", order)
-        work = self._worklist_of(kind)
+        work = self._tags_of(kind).worklist
         chosen = None
         if tag is not None:
             column = self._column(tag)
@@ -558,15 +558,16 @@ class NoisyLabels:
         column = swaps.wrong_column if kind == LISTED else swaps.right_column
         return self._index(swaps.row, column, kind)
 
-    def _worklist_of(self, kind: str) -> Worklist:
-        return self.worklist if kind == LISTED else self.missing.worklist
+    def _tags_of(self, kind: str) -> "NoisyLabels | MissingTags":
+        """Return the listed or the missing tags."""
+        return self if kind == LISTED else self.missing
 
     def _questions(self, index: Array, kind: str) -> Questions:
         """Return questions about chosen tags."""
-        tags: Any = self if kind == LISTED else self.missing
+        tags = self._tags_of(kind)
         row = tags.row[index]
         column = tags.column[index]
-        number = self._worklist_of(kind).answers.next_number
+        number = self._tags_of(kind).worklist.answers.next_number
         return Questions(
             row, column, tags.label[index], tags.confidence[index], kind, round=Round(number)
         )
@@ -596,8 +597,8 @@ class NoisyLabels:
             raise InputError(
                 "questions must be what questions() or suspects() returned", parameter="questions"
             )
-        tags: Any = self if questions.kind == LISTED else self.missing
-        answers = self._worklist_of(questions.kind).answers
+        tags = self._tags_of(questions.kind)
+        answers = tags.worklist.answers
         value = answers.value.copy()
         index = self._index(questions.row, questions.column, questions.kind)
         for k, is_right in zip(index.tolist(), as_answers(right, len(questions)), strict=True):
@@ -609,7 +610,7 @@ class NoisyLabels:
                     f"and wrong",
                     parameter="right",
                 )
-            value[k] = earlier if new == UNSURE and earlier == earlier else new
+            value[k] = earlier if new == UNSURE and not np.isnan(earlier) else new
         draws = self.draws if questions.draw is None else max(self.draws, questions.draw + 1)
         inclusion = questions.inclusion
         inclusion = np.ones(len(index)) if inclusion is None else inclusion
@@ -622,7 +623,7 @@ class NoisyLabels:
 
     def _index(self, row: Array, column: Array, kind: str) -> Array:
         """Return the positions of cells among the listed or missing tags."""
-        tags: Any = self if kind == LISTED else self.missing
+        tags = self._tags_of(kind)
         width = len(self.label_names)
         cells = tags.row.astype(np.int64) * width + tags.column
         targets = row * width + column

@@ -46,8 +46,8 @@ class Schirn(RowSpaceMethod):
     lam : float, default=None
         Ridge weight.
     noise_rule : {"exact", "printed"}, default="exact"
-        "exact" solves the noise step over {0, 1}: noise if Y - XW > (1 + alpha)/2. "printed" is the
-        formula in the paper, noise if Y - XW > alpha/2. The two rules coincide under
+        "exact" solves the noise step over {0, 1}: noise if Y - C > (1 + alpha)/2. "printed" is the
+        formula in the paper, noise if Y - C > alpha/2. The two rules coincide under
         alpha_printed = 1 + alpha_exact.
     rank_term : {"high", "low", "none"}, default="high"
         "high" raises the singular values of the prediction, "low" shrinks them, "none" leaves them

@@ -178,7 +178,7 @@ class Sieve(PartialMultiLabelClassifier):
     n_landmarks: int = parameter(1500, Number(low=1, integer=True))
     threshold: ThresholdRule = 0.0
     keep_log_odds: bool = parameter(False, OneOf((True, False)))
-    random_state: int | None = parameter(0, Seed())
+    random_state: int | np.random.RandomState | None = parameter(0, Seed())
     checkpoint: str | os.PathLike[str] | None = None
     verbose: bool = False
 

@@ -293,7 +293,7 @@ def cell_posterior(
         Label of each candidate.
     model : NoiseModel
     blocks : list of CellBlock, optional
-        `cell_blocks(indptr, p)`, if it was computed before.
+        `cell_blocks(indptr, label)`, if it was computed before.
 
     Returns
     -------

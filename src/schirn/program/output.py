@@ -69,7 +69,7 @@ def _has(option: str) -> bool:
 def say(text: str = "", *, always: bool = False) -> None:
     """Print to stdout; results end the display of what is being done.
 
-    With --quiet, only what a person needs to go on is printed, which is said `always`.
+    With --quiet, only texts with `always` are printed.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ def print_json(document: Any) -> None:
     say(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False), always=True)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str = "") -> None:
-    """Print a table; an "r" in `right` aligns the column at that position to the right.
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, align: str = "") -> None:
+    """Print a table; an "r" in `align` aligns the column at that position to the right.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str =
         Names of the columns.
     rows : sequence of sequences
         Cells of each row.
-    right : str
+    align : str
         Letters such as "llr", one per column.
     """
     lines = [list(columns), *([printable(str(cell)) for cell in row] for row in rows)]
@@ -135,7 +135,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str =
     for line in lines:
         cells = [
             cell.rjust(width) if side == "r" else cell.ljust(width)
-            for cell, width, side in zip(line, widths, right.ljust(len(line)), strict=True)
+            for cell, width, side in zip(line, widths, align.ljust(len(line)), strict=True)
         ]
         say("  ".join(cells).rstrip())
 
@@ -170,7 +170,7 @@ def number(n: int, noun: str) -> str:
 
 
 def working(what: str, args: argparse.Namespace) -> AbstractContextManager[Display | None]:
-    """Show on stderr what long work does, unless --quiet or --log-json is given.
+    """Show the progress of long steps on stderr, unless --quiet or --log-json is given.
 
     Parameters
     ----------

@@ -67,6 +67,8 @@ class Parser(argparse.ArgumentParser):
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Return the value of an option; "--" after "=" is a value like any other."""
+        # Before Python 3.13, argparse takes the value of "--separator=--" for the mark that ends
+        # the options, and returns an empty list. No public method sees the value before that.
         if action.option_strings and action.nargs is None and arg_strings == ["--"]:
             return self._get_value(action, "--")
         return super()._get_values(action, arg_strings)
@@ -84,7 +86,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Once(argparse.Action):
-    """An option with one value, of which a second one would silently replace the first."""
+    """An option with one value; giving it twice is an error."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None
@@ -105,6 +107,8 @@ class Command:
     module: str
     """The module with `run` and OPTIONS, or with COMMANDS: summary, function and options of each
     command below it. The docstring of the function is the help."""
+    default: str = ""
+    """The command below it that runs if none is named."""
 
 
 def build_parser(commands: Iterable[Command], command_name: str | None = None) -> Parser:
@@ -137,8 +141,8 @@ def build_parser(commands: Iterable[Command], command_name: str | None = None) -
         if hasattr(module, "COMMANDS"):
             _add_group(subparsers, name, summary, module.COMMANDS)
         else:
-            json = getattr(module, "HAS_JSON", True)
-            _add_command(subparsers, name, summary, module.run, module.OPTIONS, json=json)
+            has_json = getattr(module, "HAS_JSON", True)
+            _add_command(subparsers, name, summary, module.run, module.OPTIONS, has_json=has_json)
     return parser
 
 
@@ -152,11 +156,11 @@ def _add_group(commands: Any, name: str, summary: str, below: dict[str, Any]) ->
 
 
 def _add_command(
-    commands: Any, name: str, summary: str, run: Any, options: str, *, json: bool = True
+    commands: Any, name: str, summary: str, run: Any, options: str, *, has_json: bool = True
 ) -> None:
     """Add one command; `run` is called with the parsed arguments."""
     parser = _new_parser(commands, name, summary, *_help(run))
-    if json:
+    if has_json:
         parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
     add_options(parser, options)

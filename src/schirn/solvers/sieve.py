@@ -124,9 +124,9 @@ class Split:
     train: RowLabels
     rows: np.ndarray
     """Indices of the training rows in the data."""
-    held: Any = None
-    """`RowLabels` of the held-out rows."""
-    drawn: Any = None
+    held: RowLabels = None  # type: ignore[assignment]
+    """The held-out rows; None in the first split."""
+    drawn: Array = None
     """Indices of the held-out rows in the order in which they were drawn."""
 
 

@@ -120,7 +120,7 @@ def test_two_results_of_one_run_are_refused():
         ),
         (
             lambda given: stats.win_tie_loss(given, "Schirn", "one_error", test="z"),
-            "Unknown test 'z'",
+            "unknown test 'z'; use one of corrected, paired",
         ),
     ],
 )

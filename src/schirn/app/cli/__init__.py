@@ -65,9 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     2
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    if words in ([], ["data"]):
-        # Without arguments show the help; `data` alone lists the data sets.
-        words.append("list" if words else "--help")
+    if not words:
+        words.append("--help")
     debug = "--debug" in words or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
     common = {"quiet": "--quiet" in words, "log_json": "--log-json" in words}
     args = argparse.Namespace(**common, json="--json" in words)
@@ -110,8 +109,10 @@ def _parse(words: list[str]) -> argparse.Namespace:
     of all commands.
     """
     path, options = configuration(words)
-    names = {command.name for command in commands()}
-    command_name = None if options else next((word for word in words if word in names), "")
+    known = {command.name: command for command in commands()}
+    if len(words) == 1 and words[0] in known and known[words[0]].default:
+        words = [*words, known[words[0]].default]
+    command_name = None if options else next((word for word in words if word in known), "")
     parser = build_parser(commands(), command_name)
     try:
         # What was typed, for commands in which options of the configuration count less.

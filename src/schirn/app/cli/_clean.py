@@ -4,7 +4,7 @@ import argparse
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -176,24 +176,22 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
     expected = _expectations(args)
     if outputs.copy:
         cleaning.check_export()
-    result = _Result(args, cleaning, outputs)
     violations = []
     if expected is not None and args.strict:
         violations = expected.check_findings(cleaning.findings)
     if violations:
-        return _print_checks(args, result, violations)
+        return _print_checks(args, cleaning, violations)
     fetch(args, cleaning)
     # All slow steps happen here.
-    ranking = cleaning.ranking
+    ranking = cleaning.act().ranking
     stage("writing the results")
     if expected is not None:
         violations = expected.check(ranking, cleaning.findings)
     if violations:
         outputs = outputs.withheld()
-        result.outputs = outputs
-    result.violations = violations
-    _write(args, result)
-    result.seconds = time.perf_counter() - start
+    reasons = _write(args, cleaning, outputs)
+    seconds = time.perf_counter() - start
+    result = _Result(args, cleaning, outputs, violations, reasons, seconds)
     if args.json:
         print_json(result.document() | unmet(violations))
     else:
@@ -213,27 +211,26 @@ def _expectations(args: argparse.Namespace) -> Expectations | None:
     return expected
 
 
-def _print_checks(args: argparse.Namespace, result: "_Result", violations: list[Violation]) -> int:
+def _print_checks(
+    args: argparse.Namespace, cleaning: TableCleaning, violations: list[Violation]
+) -> int:
     """Print the violations; no tag is ranked."""
-    result.violations = violations
     if args.json:
-        print_json({"data": args.data, **result.checks(), **unmet(violations)})
+        print_json({"data": args.data, **_checks(cleaning, violations), **unmet(violations)})
     _print_violations(violations)
     note("no tag was ranked because of --strict", error=True)
     return UNEXPECTED
 
 
-def _write(args: argparse.Namespace, result: "_Result") -> None:
-    """Write all requested files, and the certificate."""
-    cleaning = result.cleaning
-    outputs = result.outputs
+def _write(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) -> Reasons | None:
+    """Write all requested files and the certificate; return the reasons of a report."""
     if outputs.copy:
         cleaning.export(outputs.copy)
     if outputs.changes:
         cleaning.changes().write(outputs.changes)
     destinations = (args.json, cleaning.options.answers, outputs.copy, outputs.questions)
-    if outputs.report or not any(destinations):
-        result.reasons = cleaning.reasons
+    is_shown = outputs.report or not any(destinations)
+    reasons = cleaning.reasons if is_shown else None
     if outputs.questions:
         exchange(args, cleaning, outputs)
     if outputs.prompts:
@@ -248,18 +245,29 @@ def _write(args: argparse.Namespace, result: "_Result") -> None:
     certificate = cleaning.certificate
     if certificate is not None and certificate.certified and outputs.certificate is not None:
         certificate.to_json(outputs.certificate)
+    return reasons
 
 
-@dataclass
+def _checks(cleaning: TableCleaning, violations: list[Violation]) -> dict[str, Any]:
+    """Return findings and violations for JSON."""
+    return {
+        "findings": [
+            {**item.to_dict(), "rows": [row + 1 for row in item.rows]} for item in cleaning.findings
+        ],
+        "violations": [asdict(item) for item in violations],
+    }
+
+
+@dataclass(frozen=True)
 class _Result:
     """Results of a run, for printing."""
 
     args: argparse.Namespace
     cleaning: TableCleaning
     outputs: Outputs
-    violations: list[Violation] = field(default_factory=list)
-    reasons: Reasons | None = None
-    seconds: float = 0.0
+    violations: list[Violation]
+    reasons: Reasons | None
+    seconds: float
 
     @property
     def is_certified(self) -> bool:
@@ -338,16 +346,6 @@ class _Result:
             "certificate": outputs.certificate if self.is_certified else None,
         }
 
-    def checks(self) -> dict[str, Any]:
-        """Return findings and violations for JSON."""
-        return {
-            "findings": [
-                {**item.to_dict(), "rows": [row + 1 for row in item.rows]}
-                for item in self.cleaning.findings
-            ],
-            "violations": [asdict(item) for item in self.violations],
-        }
-
     def document(self) -> dict[str, Any]:
         """Return the results for JSON."""
         cleaning = self.cleaning
@@ -374,7 +372,7 @@ class _Result:
             "swaps": list(_numbered(cleaning, ranking.swaps())),
             "certified": certificate is not None and certificate.to_dict(),
             "label_summaries": ranking.labels(),
-            **self.checks(),
+            **_checks(self.cleaning, self.violations),
             **self.written(),
         }
 
@@ -519,7 +517,7 @@ def _print_suspects(result: _Result) -> None:
         lines.append((_row_name(cleaning, row), text, _short(label, _MAX_TAG), reason))
     if lines:
         say("\nMost suspicious")
-        table((_row_heading(cleaning), "text", "tag", "why"), lines, right="r")
+        table((_row_heading(cleaning), "text", "tag", "why"), lines, align="r")
 
 
 def _print_swaps(cleaning: TableCleaning) -> None:
@@ -535,7 +533,7 @@ def _print_swaps(cleaning: TableCleaning) -> None:
             f"\nPossible swaps, {NOT_CHECKED}: {len(lines)} of {number(len(swaps), 'pair')} of tags"
         )
         heading = f"e.g. {_row_heading(cleaning)}"
-        table(("swap", "rows", heading, "text"), lines, right="lrrl")
+        table(("swap", "rows", heading, "text"), lines, align="lrrl")
 
 
 def _print_next(result: _Result) -> None:
@@ -601,11 +599,13 @@ def _next_commands(cleaning: TableCleaning) -> list[str]:
     options = cleaning.options
     questions = f"{_same_command(cleaning)} --questions q{len(options.answers) + 1}.csv"
     orders = (options.remove, options.remove_below, options.add)
-    only_clean = options.method or options.param or options.seed
-    only_clean = only_clean or options.min_count != CleaningOptions.min_count
-    only_clean = only_clean or options.answers or options.allow_empty
-    if only_clean or any(value is not None for value in orders):
-        # A review does not support these options.
+    # A review does not support these options.
+    is_for_clean = (
+        any((options.method, options.param, options.seed, options.answers, options.allow_empty))
+        or options.min_count != CleaningOptions.min_count
+        or any(value is not None for value in orders)
+    )
+    if is_for_clean:
         return [questions]
     words = _repeated(cleaning).words(without=("suggest",))
     return [shlex.join(["schirn", "review", cleaning.path, *words]), questions]

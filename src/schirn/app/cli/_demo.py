@@ -52,13 +52,13 @@ def _print(demo: Demo) -> None:
         [str(demo.digits[tag["row"]]), tag["label"], "wrong" if wrong else "right"]
         for tag, wrong in islice(suspects, _MAX_SUSPECTS)
     ]
-    table(("digit", "tag", "truth"), rows, right="rll")
+    table(("digit", "tag", "truth"), rows, align="rll")
     say("\n".join(demo.rank_sentences()))
     say("\n".join(("\nAsk: 50 questions, answered here from the true tags", *demo.ask_sentences())))
     say("\n".join(("\nAct", *demo.act_sentences())))
     say(f"\nMethods, on {demo.n_test} unseen images")
     rows = [[r.name, *(f"{r.measures[name]:.3f}" for name in _MEASURES)] for r in demo.results]
-    table(("method", *(METRICS[name].label for name in _MEASURES)), rows, right="lrr")
+    table(("method", *(METRICS[name].label for name in _MEASURES)), rows, align="lrr")
     say("CandidateRidge trusts every tag; OracleRidge is trained on the true tags.")
     say(f"\nYour own table\n{demo.commands}")
 

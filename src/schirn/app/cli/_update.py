@@ -253,13 +253,13 @@ def _report(
             count = f", {_MAX_SHOWN} of {len(verdicts):,}" if len(verdicts) > _MAX_SHOWN else ""
             say(f"\n{verb} since last time{count}")
             shown = [(i, texts[i][:_MAX_TEXT], tag) for i, tag in verdicts[:_MAX_SHOWN]]
-            print_table(("id", "text", "tag"), shown, right="lll")
+            print_table(("id", "text", "tag"), shown, align="lll")
     titles = {"suspects": "Most suspicious", "missing": "Likely to be missing"}
     for name, title in titles.items():
         rows = [(i, texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in document[name]]
         if rows:
             say(f"\n{title} in new and changed rows")
-            print_table(("id", "text", "tag", "right"), rows, right="lllr")
+            print_table(("id", "text", "tag", "right"), rows, align="lllr")
     for reason in update.advice:
         note(f"train again with schirn fit: {reason}")
     for name in ("output", "changes", "questions", "state"):

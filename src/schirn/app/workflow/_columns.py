@@ -4,6 +4,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -314,7 +315,7 @@ class TagTable:
             )
 
     def _other_separator(self, usual: Collection[str] = ()) -> tuple[str, str]:
-        """Return the mark that most cells have instead of the separator, as a message; usually "".
+        """Return the likely separator and a sentence about it; two empty strings if there is none.
 
         Few have the separator: at most 5% of the cells, or a tenth as many as the other, and most
         of these do not contain both, as names such as "Washington, DC" would. Marks in the cells of
@@ -470,11 +471,11 @@ class TagTable:
         left_out = self._left_out(transformer)
         if where == "dask" and transformer is not None and transformer.text is not None:
             texts = transformer.texts(self.table)
-            transformer.text_ = TextFeatures().fit(texts)
-            transformer.encoder_ = None
+            words = TextFeatures().fit(texts)
+            transformer = _fitted(transformer, text_=words)
             size = rows_per_block(len(texts), _TEXTS)
             pieces = [texts[i : i + size] for i in range(0, len(texts), size)]
-            X: Any = lazy_texts(pieces, transformer.text_.transform)
+            X: Any = lazy_texts(pieces, words.transform)
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if where == "dask":
             blocks = number_blocks(Path(self.path), self._unread)
@@ -483,8 +484,7 @@ class TagTable:
         if self._unread and transformer is not None:
             X = self._numbers()
             # Vectors and numbers without missing values need no training.
-            transformer.text_ = transformer.encoder_ = None
-            transformer.n_features_ = X.shape[1]
+            transformer = _fitted(transformer, text_=None, n_features_=X.shape[1])
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if transformer is None:
             read = matrix_for if where == "memory" else rows_for
@@ -917,3 +917,13 @@ def is_inside(path: str, folder: str) -> bool:
     except ValueError:
         # Another Windows drive, or not a path.
         return False
+
+
+def _fitted(transformer: TableFeatures, **attributes: Any) -> TableFeatures:
+    """Return features without an encoder, with these attributes in place of a fit.
+
+    `TableFeatures.fit` would convert all rows here, but they are in files or on workers.
+    """
+    fitted = copy(transformer)
+    vars(fitted).update(attributes, encoder_=None)
+    return fitted

@@ -211,7 +211,7 @@ def verdicts(
         "win", "tie", "loss" or "missing".
     """
     if test not in TESTS:
-        raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.", parameter="test")
+        raise InputError(f"unknown test {test!r}; use one of {', '.join(TESTS)}", parameter="test")
     ratio = _test_per_train(comparison.n_folds) if test == "corrected" else 0.0
     sign = 1 if comparison.info.greater_is_better else -1
     words = {}

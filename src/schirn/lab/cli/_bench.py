@@ -182,7 +182,7 @@ def _print(results: list[dict[str, Any]], output: str) -> None:
     heads, lines = overview_table(results, "average_precision")
     say("Average precision, mean ± standard deviation over folds;")
     say(f"{settings_text(results)}.\n")
-    table(heads, lines, right="l" + "r" * (len(heads) - 1))
+    table(heads, lines, align="l" + "r" * (len(heads) - 1))
     say(f"\n{counts_text(results)}; results in {printable(output)}")
 
 
@@ -196,7 +196,7 @@ def _print_suite(
         say(f"Suite {args.suite}: average precision in percent, mean over settings ± 95% interval")
         say("over seeds; mean rank over data sets; P(better than CandidateRidge), Bayesian signed")
         say("rank.\n")
-        table(heads, lines, right="l" + "r" * (len(heads) - 1))
+        table(heads, lines, align="l" + "r" * (len(heads) - 1))
         say(f"\n{counts_text(results)}; results in {printable(output)}")
     missing = dict.fromkeys(r["dataset"] for r in results if r["status"] == "skipped")
     if missing:

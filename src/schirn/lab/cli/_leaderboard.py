@@ -76,7 +76,7 @@ def run_check(args: argparse.Namespace) -> int:
         names = ({result[key] for result in check.results} for key in ("method", "dataset"))
         counts = [len(check.results), *map(len, names), check.regenerated, check.recomputed]
         lines.append([path, check.verdict, *counts, check.verified, check.rerun])
-    table(heads, lines, right="llrrrrrrr")
+    table(heads, lines, align="llrrrrrrr")
     say("Times, memory and timeouts are never verified, parameters only in repeated runs.")
     for path, check in checks.items():
         for text in check.notes:

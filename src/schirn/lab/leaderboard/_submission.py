@@ -330,12 +330,12 @@ def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], 
 def _files(path: Path) -> list[Path]:
     """Return a file, or the result files of a folder."""
     if not path.exists():
-        raise DataError(f"{path}: there is no such file or folder.")
+        raise DataError(f"{path}: there is no such file or folder")
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
     if not files:
-        raise DataError(f"{path}: the folder holds no result file (*.jsonl or *.jsonl.gz).")
+        raise DataError(f"{path}: the folder holds no result file (*.jsonl or *.jsonl.gz)")
     return files
 
 
@@ -346,7 +346,7 @@ def _content(path: Path) -> bytes:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             content = stream.read(limit + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: not a readable gzip file, or truncated ({error}).") from None
+        raise DataError(f"{path}: not a readable gzip file, or truncated ({error})") from None
     if len(content) > limit:
         raise DataError(f"{path}: {too_large('the results take', limit)}")
     return content
