@@ -60,5 +60,5 @@ def run(args: argparse.Namespace) -> int:
         )
     hosts = [name.strip() for name in (args.allow_host or "").split(",") if name.strip()]
     serve(args.model, **options, token=token, allow_hosts=hosts, ready=announce, tell=note)
-    note("stopped; all requests were answered")
+    note("stopped; all requests that had arrived were answered")
     return 0
