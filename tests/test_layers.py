@@ -39,6 +39,7 @@ NEIGHBOURS = {
     ("_text", "_input"),
     ("_text_features", "exceptions"),
     ("_text_features", "_input"),
+    ("_text_features", "_progress"),
     ("_text_features", "_sklearn"),
     ("persist", "features"),
     ("persist", "model_selection"),

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import tomllib
+import zlib
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,16 @@ def test_ci_runs_the_check():
     assert "make check" in commands
     (needs,) = re.findall(r"^check: (.*)$", MAKEFILE, re.M)
     assert set(needs.split()) == {"lint", "types", "docs-test", "site", "test-all"}
+
+
+def test_the_sources_fit_into_the_wheel():
+    """As `make dist` asks, without building it: names and sums take a tenth of the wheel."""
+    (most,) = map(int, re.findall(r"\*\.whl\) most=(\d+);;", MAKEFILE))
+    files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    size = sum(len(zlib.compress(path.read_bytes())) for path in files)
+    assert size < 0.9 * most, "make dist would fail; raise its limit, or leave data out"
+    contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert f"below {most / 1e6:g} MB" in contributing
 
 
 def test_the_readme_names_the_two_commands_of_a_newcomer():

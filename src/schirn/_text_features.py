@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array, as_plain, declare_parameters, is_missing
+from schirn._progress import stage
 from schirn._sklearn import BaseEstimator, TransformerMixin
 from schirn.exceptions import InputError
 
@@ -167,6 +168,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Iterable[Any]) -> "sp.csr_array":
         """Learn the terms, and count them in the same texts."""
+        stage("counting words")
         texts = _clean(X)
         words, self.words_ = _counts(texts, ngram_range=(1, 2), max_features=self.max_words)
         if not len(self.words_):
@@ -225,6 +227,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _learn_characters(self, texts: list[str]) -> "sp.csr_array":
         """Choose the character sequences, and count them in the same texts."""
+        stage("counting character sequences")
         tokens, spelled = _tokens(texts)
         letters, names = _spelling(spelled)
         totals = np.asarray(tokens.sum(axis=0)).ravel() @ letters

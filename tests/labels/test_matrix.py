@@ -176,7 +176,11 @@ def test_unknown_names():
         (np.zeros((0, 3)), None, r"got shape \(0, 3\)"),
         ([], None, r"got shape \(0,\)"),
         (1, None, r"got shape \(\)"),
-        (np.zeros((2, 3)), ["a", "b"], "have 3 label columns, but 2 are expected"),
+        (
+            np.zeros((2, 3)),
+            ["a", "b"],
+            "label_names has length 2, but the candidates have 3 columns",
+        ),
         ([["a"], "b"], None, "row 1 of the candidates is 'b', not a list of label names"),
         ([["a"], None], None, "row 1 of the candidates is None, not a list"),
         ([{"a"}, 3], None, "row 1 of the candidates is 3, not a list"),

@@ -437,7 +437,7 @@ def _refusal(reasons: list[str], is_done: bool, forward: bool) -> str:
         return f"{reasons[0]}; it seems that the changes were {_DONE[forward]} already"
     if len(reasons) == 1:
         return reasons[0]
-    limit = 20
+    limit = 3
     ending = f"; and {len(reasons) - limit:,} more" if len(reasons) > limit else ""
     return f"{len(reasons):,} rows cannot be changed: {'; '.join(reasons[:limit])}{ending}"
 

@@ -229,7 +229,8 @@ def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str
         return [str(j) for j in range(n_columns)]
     if len(names) != n_columns:
         raise InputError(
-            f"the {what} have {n_columns} label columns, but {len(names)} are expected"
+            f"label_names has length {len(names)}, but the {what} have {n_columns} columns; each "
+            f"column needs one name"
         )
     return names
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import schirn
+from schirn._optional import install_command
 from schirn.app.cli import _doctor as doctor
 from schirn.app.cli import main
 
@@ -69,6 +70,27 @@ def test_a_missing_package_comes_with_its_command(capsys, monkeypatch):
     monkeypatch.setattr(doctor.metadata, "version", version)
     assert main(["doctor"]) == 0
     assert 'missing: jinja2 (pip install "jinja2>=' in capsys.readouterr().out
+
+
+def test_an_extra_that_is_not_installed_is_one_line(capsys, monkeypatch):
+    present = {"numpy", "scipy", "scikit-learn", "rich", "jinja2"}
+
+    def version(name):
+        if name not in present:
+            raise doctor.metadata.PackageNotFoundError(name)
+        return "9999"
+
+    monkeypatch.setattr(doctor.metadata, "version", version)
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    about_review = [line for line in lines if "starlette" in line or "uvicorn" in line]
+    assert [line.split(maxsplit=1) for line in about_review] == [
+        ["review", install_command("review")]
+    ]
+    assert not any(line.startswith("missing:") for line in lines)
+    _, state = run_json(capsys)
+    assert state["absent_extras"]["review"] == install_command("review")
+    assert not {"", "cli"} & set(state["absent_extras"])
 
 
 def test_a_cache_that_cannot_be_written(capsys, monkeypatch, tmp_path):

@@ -118,6 +118,15 @@ def test_logs_are_json_lines_by_room(place, capsys):
     assert main([*words, "--id", "id"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert {line["logger"] for line in lines} >= {"schirn.app", "schirn.solvers"}
+    steps = [
+        "reading the data",
+        "making features",
+        "counting words",
+        "counting character sequences",
+        "looking for copies",
+        "writing the model",
+    ]
+    assert [line["message"] for line in lines if line["message"] in steps] == steps
     assert all(set(line) == {"time", "level", "logger", "message"} for line in lines)
     assert main([*words, "--text", "absent"]) == 2
     (error,) = [

@@ -70,6 +70,14 @@ def ask(port, title="blue pan", path="/predict", timeout=60):
     return answer.status, content["rows"][0]["tags"]
 
 
+def is_refused(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def test_a_stop_answers_requests_in_flight(start):
     port, process = start()
     assert ask(port) == (200, ["pan"])
@@ -78,13 +86,20 @@ def test_a_stop_answers_requests_in_flight(start):
     late.connect()
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    # Who connects now must not wait for a server that never answers.
+    deadline = time.monotonic() + 8
+    while not is_refused(port) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert is_refused(port)
+    assert process.poll() is None
     body = json.dumps({"rows": [{"title": "oak chair"}]})
     late.request("POST", "/predict", body, {"Content-Type": "application/json"})
-    assert json.loads(late.getresponse().read())["rows"][0]["tags"] == ["chair"]
+    answer = late.getresponse()
+    assert json.loads(answer.read())["rows"][0]["tags"] == ["chair"]
+    assert answer.getheader("Connection") == "close"
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert err == "schirn: stopped; all requests were answered\n"
+    assert err == "schirn: stopped; all requests that had arrived were answered\n"
     with pytest.raises(OSError):
         ask(port)
 
@@ -170,7 +185,7 @@ def test_a_stop_does_not_wait_for_workers_that_load(start, tmp_path, begin, stop
     process.send_signal(stop)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert err.endswith("schirn: stopped; all requests were answered\n")
+    assert err.endswith("schirn: stopped; all requests that had arrived were answered\n")
 
 
 def test_a_failed_reload_is_told_counted_and_shown(start, model):

@@ -95,6 +95,15 @@ def test_a_list_without_changes_changes_nothing(tmp_path):
     assert (tmp_path / "c.csv").read_text().startswith("row,change,before,after,confidence,why,")
 
 
+def test_of_many_rows_that_differ_three_are_named(tmp_path):
+    cells = [f"pan;wok {i}" for i in range(20)]
+    listed = ChangeList.from_cells(cells, [Change(i, "removal", "pan", "") for i in range(20)])
+    expected = r"^20 rows cannot be changed: row 1 holds .*; row 2 .*; row 3 .*; and 17 more$"
+    with pytest.raises(InputError, match=expected) as caught:
+        listed.apply(["chair"] * 20)
+    assert len(str(caught.value)) < 400
+
+
 def test_a_table_that_differs_at_a_changed_row_is_refused(listed):
     other = [*CELLS]
     other[4] = "cat"

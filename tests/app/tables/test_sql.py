@@ -144,6 +144,36 @@ def test_a_row_with_other_tags_stops_everything(address):
     assert tags_in(address) == again
 
 
+HOLD = """
+import sys, time
+kind, path = sys.argv[1:]
+connect = __import__({"sqlite": "sqlite3", "duckdb": "duckdb"}[kind]).connect
+connection = connect(path)
+connection.execute("BEGIN IMMEDIATE" if kind == "sqlite" else "BEGIN")
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_database_that_another_program_holds_is_one_sentence(address, monkeypatch):
+    if address.startswith("postgresql"):
+        pytest.skip("a server lets many programs write")
+    changes = changes_for(address, EDITS)
+    # SQLite waits five seconds by itself.
+    open_sqlite = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **b: open_sqlite(*a, timeout=0.05, **b))
+    words = address.split(":", 1)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, *words], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        message = "another program is using this database; try again when it has finished"
+        with pytest.raises(DataError, match=message):
+            write_back(address, "items.tags", changes, commit=True)
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
 def test_a_second_run_has_nothing_to_do(address, tmp_path, capsys):
     changes = changes_for(address, EDITS)
     changes.write(tmp_path / "c.csv")

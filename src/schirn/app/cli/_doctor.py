@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import schirn
+from schirn._optional import install_command
 from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 from schirn.program.output import facts, print_json, say, table
@@ -38,19 +39,27 @@ def run(args: argparse.Namespace) -> int:
         for entry in entries
         if entry["version"] and _numbers(entry["version"]) < _numbers(entry["oldest"])
     ]
+    absent = _absent_extras(entries)
     gpus = _gpus(broken)
     cache = _cache(broken)
     about = {"schirn": f"{schirn.__version__} in {Path(schirn.__file__).parent}"}
     about |= {"python": platform.python_version(), "system": platform.platform(), "cache": cache}
     if args.json:
-        print_json({**about, "gpus": gpus, "packages": entries, "broken": broken})
+        extras = {extra: install_command(extra) for extra in absent}
+        document = {**about, "gpus": gpus, "packages": entries, "absent_extras": extras}
+        print_json({**document, "broken": broken})
         return int(bool(broken))
     facts({**about, "gpus": ", ".join(gpus) or "none found"})
     say()
-    rows = [(e["name"], e["version"] or "-", f">={e['oldest']}", e["extra"]) for e in entries]
+    shown = [entry for entry in entries if entry["extra"] not in absent]
+    rows = [(e["name"], e["version"] or "-", f">={e['oldest']}", e["extra"]) for e in shown]
     table(("package", "installed", "required", "extra"), rows)
     say()
-    for entry in entries:
+    if absent:
+        rows = [(extra, install_command(extra)) for extra in absent]
+        table(("extra that is not installed", "command"), rows)
+        say()
+    for entry in shown:
         if entry["version"] is None:
             say(f'missing: {entry["name"]} (pip install "{entry["name"]}>={entry["oldest"]}")')
     for sentence in broken or ["nothing"]:
@@ -69,6 +78,13 @@ def packages() -> list[dict[str, Any]]:
             entry = {"name": name, "oldest": oldest, "version": version_of(name)}
             entries.setdefault(name, {**entry, "extra": extra[1] if extra else ""})
     return list(entries.values())
+
+
+def _absent_extras(entries: list[dict[str, Any]]) -> list[str]:
+    """Return the extras of which no package is installed."""
+    present = {entry["extra"] for entry in entries if entry["version"]}
+    extras = dict.fromkeys(entry["extra"] for entry in entries)
+    return [extra for extra in extras if extra and extra not in present]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

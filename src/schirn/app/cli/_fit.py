@@ -137,6 +137,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     X = to_device(data.X, args.device)
     knowledge = training.knowledge
     if training.source is not None:
+        stage("looking for copies")
         knowledge = copies_left_out(model, X, data.candidates) | knowledge
     _note_empty_rows(data)
     with warnings.catch_warnings():

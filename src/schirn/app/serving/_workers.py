@@ -147,6 +147,12 @@ class Workers(Multiprocess):
             self.terminate_all()
             raise InputError(f"a worker of the server did not start: {self._reason(stuck)}")
 
+    def terminate_all(self) -> None:
+        """Stop the workers; who connects from now on is refused instead of never answered."""
+        for listener in self.sockets:
+            listener.close()
+        super().terminate_all()
+
     def handle_signals(self) -> None:
         """Handle the signals that have arrived."""
         if os.name == "posix":

@@ -224,7 +224,7 @@ def write_back(
             with suppress(*database.errors()):
                 connection.execute("ROLLBACK")
             if isinstance(error, database.errors()):
-                raise DataError(f"{address}: {reason_of(error)}") from None
+                raise database.failure(error) from None
             raise
     return WrittenBack(n_rows, commit, is_done)
 
@@ -369,6 +369,19 @@ class _Database(ABC):
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the exceptions of this kind of database."""
 
+    def failure(self, error: BaseException) -> DataError:
+        """Return the error to raise instead of one of the driver."""
+        if self.is_locked(error):
+            return DataError(
+                f"{self.address}: another program is using this database; try again when it "
+                f"has finished ({reason_of(error)})"
+            )
+        return DataError(f"{self.address}: {reason_of(error)}")
+
+    def is_locked(self, error: BaseException) -> bool:
+        """Whether an error means that another program holds the database."""
+        return False
+
 
 class _DuckDb(_Database):
     """A file of DuckDB."""
@@ -379,7 +392,7 @@ class _DuckDb(_Database):
         try:
             connection = duckdb.connect(self.path, read_only=read_only)
         except duckdb.Error as error:
-            raise DataError(f"{self.address}: {reason_of(error)}") from None
+            raise self.failure(error) from None
         try:
             yield connection
         finally:
@@ -393,7 +406,7 @@ class _DuckDb(_Database):
                 raise DataError(f"{self.address}: the query returns no table")
             return result.to_arrow_table()
         except self.errors() as error:
-            raise DataError(f"{self.address}: {reason_of(error)}") from None
+            raise self.failure(error) from None
 
     def send(self, connection: Any, cells: Mapping[str, Any]) -> None:
         # DuckDB's `executemany` runs one statement per row.
@@ -406,6 +419,10 @@ class _DuckDb(_Database):
     def errors(self) -> tuple[type[Exception], ...]:
         error: type[Exception] = optional("duckdb", "sql", "Reading a database of DuckDB").Error
         return (error,)
+
+    def is_locked(self, error: BaseException) -> bool:
+        # DuckDB has no code for this.
+        return "Conflicting lock is held" in str(error)
 
 
 class _Sqlite(_Database):
@@ -427,7 +444,7 @@ class _Sqlite(_Database):
             # `write_back` begins and ends transactions itself.
             return sqlite3.connect(uri, uri=True, isolation_level=None)
         except sqlite3.Error as error:
-            raise DataError(f"{self.address}: {reason_of(error)}") from None
+            raise self.failure(error) from None
 
     def _recover(self) -> None:
         """Let SQLite roll back the unfinished transaction of a killed program.
@@ -453,13 +470,18 @@ class _Sqlite(_Database):
             names = [column[0] for column in cursor.description or ()]
             return _arrow_table(self.address, names, _batches(cursor))
         except (sqlite3.Error, arrow.ArrowException) as error:
-            raise DataError(f"{self.address}: {reason_of(error)}") from None
+            raise self.failure(error) from None
 
     def send(self, connection: Any, cells: Mapping[str, Any]) -> None:
         connection.executemany(f"INSERT INTO {_SENT} VALUES (?, ?)", cells.items())
 
     def errors(self) -> tuple[type[Exception], ...]:
         return (sqlite3.Error,)
+
+    def is_locked(self, error: BaseException) -> bool:
+        code = getattr(error, "sqlite_errorcode", None)
+        # The upper bits say more about the primary code.
+        return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class _PostgreSql(_Database):
@@ -474,7 +496,7 @@ class _PostgreSql(_Database):
         try:
             connection = psycopg.connect(self.address, autocommit=not read_only)
         except psycopg.Error as error:
-            raise DataError(f"{self.address}: {reason_of(error)}") from None
+            raise self.failure(error) from None
         try:
             # Read as text, because Arrow has no type for them.
             text = optional("psycopg.types.string", "postgresql", "Reading PostgreSQL").TextLoader
@@ -494,7 +516,7 @@ class _PostgreSql(_Database):
                 names = [column.name for column in cursor.description or ()]
                 return _arrow_table(self.address, names, _batches(cursor))
         except (*self.errors(), arrow.ArrowException) as error:
-            raise DataError(f"{self.address}: {reason_of(error)}") from None
+            raise self.failure(error) from None
 
     def send(self, connection: Any, cells: Mapping[str, Any]) -> None:
         json = optional("psycopg.types.json", "postgresql", "Writing to PostgreSQL")
