@@ -5,6 +5,7 @@ import json
 import re
 import time
 
+import numpy as np
 import pytest
 
 import schirn
@@ -136,6 +137,54 @@ def test_a_long_cell_is_refused(client):
         answer = client.post("/judge", json={"rows": [{"title": "a", "tags": tags}]})
         assert answer.status_code == (413 if n else 200)
         assert not n or f"the column 'tags' has {n} characters" in answer.json()["error"]
+
+
+def test_the_texts_of_a_request_have_a_length_together(tagger):
+    rows = [{"title": "a" * 100_000}] * 20
+    client = TestClient(create_app(tagger))
+    answer = client.post("/predict", json={"rows": [*rows, {"title": "a"}]})
+    assert answer.status_code == 413
+    assert answer.json()["error"] == (
+        "the texts of the request have 2,000,001 characters, more than 2,000,000; send fewer rows "
+        "at a time"
+    )
+    client = TestClient(create_app(tagger, limits=Limits(characters=8)))
+    assert client.post("/predict", json={"rows": [{"title": "blue pan"}]}).status_code == 200
+
+
+def test_a_client_that_leaves_is_not_computed_for(tagger, monkeypatch):
+    calls = []
+
+    def slow(self, rows):
+        calls.append(len(rows))
+        time.sleep(0.1)
+        return np.zeros((len(rows), 4))
+
+    monkeypatch.setattr(TagPipeline, "decision_function", slow)
+    body = json.dumps({"rows": [{"title": "a" * 90_000}] * 20}).encode()
+    app = create_app(tagger)
+    messages = [
+        {"type": "http.request", "body": body, "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        pass
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/predict",
+        "query_string": b"",
+        "headers": headers,
+        "client": None,
+    }
+    asyncio.run(app(scope, receive, send))
+    assert calls == [1]
 
 
 def test_a_slow_answer_is_given_up(tagger, monkeypatch):

@@ -6,6 +6,10 @@ import time
 
 import pytest
 
+pytest.importorskip("starlette")
+
+from starlette.requests import ClientDisconnect
+
 from schirn.app.serving._batches import MAX_CHARACTERS, MAX_ROWS, Batches
 from schirn.exceptions import InputError
 
@@ -157,3 +161,39 @@ def test_a_request_given_up_is_not_computed():
 
     assert asyncio.run(run()) == [(6, None)]
     assert work.sizes == [1, 1]
+
+
+@pytest.mark.parametrize("how", ["time", "gone"])
+def test_the_rest_of_a_request_given_up_is_not_computed(how):
+    work = Work(seconds=0.05)
+
+    async def run():
+        batches = Batches(n_in_flight=lambda: 1)
+        rows = [1] * (5 * MAX_ROWS)
+        if how == "time":
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(batches.answer(work, rows, None), 0.02)
+        else:
+            gone = iter([False, True])
+
+            async def is_gone():
+                return next(gone)
+
+            with pytest.raises(ClientDisconnect):
+                await batches.answer(work, rows, None, is_gone)
+        return await batches.answer(work, [2], None)
+
+    assert asyncio.run(run()) == [(4, None)]
+    assert sum(work.sizes) == 1 + MAX_ROWS * (1 if how == "time" else 2)
+
+
+def test_requests_that_are_answered_together_have_a_length_together():
+    sizes = []
+
+    def count(rows, option):
+        sizes.append(len(rows))
+        return [len(row["title"]) for row in rows]
+
+    long = {"title": "a" * (MAX_CHARACTERS // 2)}
+    ask(count, [[long] * 2, [long], [long], [long], [{"title": "a"}]])
+    assert sizes == [2, 2, 2]

@@ -16,6 +16,7 @@ model MODEL  a file written by schirn fit on a table
 --token TEXT  requests must have the header Authorization: Bearer TEXT (also: SCHIRN_TOKEN)
 --max-rows N:positive = 10000  maximum number of rows in a request
 --max-bytes BYTES:memory_size = 16M  maximum size of a request
+--max-characters N:positive = 2000000  maximum length of all texts of a request together
 --timeout SECONDS:positive = 30  maximum time for a request
 --allow-host NAMES  host names to accept without a token, besides localhost and IP addresses,
     separated by commas; * accepts all
@@ -46,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
         say(f"Serving {args.model} at {address}; Ctrl-C stops the server.")
         sys.stdout.flush()
 
-    names = ("host", "port", "workers", "max_rows", "max_bytes", "timeout", "access_log")
+    names = ["host", "port", "workers", "timeout", "access_log"]
+    names += ["max_rows", "max_bytes", "max_characters"]
     options = {name: getattr(args, name) for name in names}
     options["vocabulary"] = args.vocabulary
     options["add_implied"] = args.implied == "add"

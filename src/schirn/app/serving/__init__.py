@@ -31,6 +31,7 @@ def serve(
     token: str | None = None,
     max_rows: int = 10_000,
     max_bytes: int = 16 * 1024**2,
+    max_characters: int = 2_000_000,
     timeout: float = 30.0,
     allow_hosts: Sequence[str] = (),
     access_log: str | os.PathLike[str] | None = None,
@@ -57,8 +58,10 @@ def serve(
         Number of processes.
     token : str, optional
         Requests must have the header ``Authorization: Bearer TOKEN``.
-    max_rows, max_bytes, timeout : int, int and float
-        Maximum size of a request, and its time limit in seconds.
+    max_rows, max_bytes, max_characters : int
+        Maximum size of a request; characters are those of its texts.
+    timeout : float, default=30
+        Time limit of a request in seconds.
     allow_hosts : sequence of str
         Without a token, requests are answered if their header ``Host`` is an address, localhost,
         `host`, or one of these names; "*" allows all.
@@ -81,7 +84,7 @@ def serve(
         app = Application(
             str(model),
             token=token,
-            limits=Limits(max_rows, max_bytes, timeout),
+            limits=Limits(max_rows, max_bytes, timeout, characters=max_characters),
             counters=Path(folder),
             hosts=(host, *allow_hosts),
             access_log=None if access_log is None else str(access_log),

@@ -7,17 +7,19 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+
+from starlette.requests import ClientDisconnect
 
 Work = Callable[[list[Any], Any], list[Any]]
 """A function from rows and an option to one answer per row."""
 
 MAX_ROWS = 512
 """Maximum number of rows that are answered together."""
-MAX_CHARACTERS = 2**18
+MAX_CHARACTERS = 2**16
 """Maximum length of the texts that are answered together; a single row may be longer."""
 MAX_DELAY = 0.002
 """Maximum time in seconds that a request waits for others that are being read."""
@@ -28,6 +30,7 @@ class _Job:
     work: Work
     rows: list[Any]
     option: Any
+    n_characters: int
     answers: "asyncio.Future[list[Any]]"
 
     @property
@@ -73,7 +76,13 @@ class Batches:
         """Seconds that the thread has worked on the present piece; 0 if it is idle."""
         return time.monotonic() - self._start_time if self._is_busy else 0.0
 
-    async def answer(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
+    async def answer(
+        self,
+        work: Work,
+        rows: list[Any],
+        option: Any,
+        is_gone: Callable[[], Awaitable[bool]] | None = None,
+    ) -> list[Any]:
         """Return the answers to the rows of one request.
 
         Parameters
@@ -84,6 +93,8 @@ class Batches:
             Rows of the request.
         option : object
             Second argument of `work`, a JSON value.
+        is_gone : callable, optional
+            Tells whether the client has left; asked before every piece except the first.
 
         Returns
         -------
@@ -92,18 +103,23 @@ class Batches:
 
         Raises
         ------
+        ClientDisconnect
+            If the client has left before the last piece.
         Exception
             The error of `work` for these rows; other requests are not affected.
         """
-        answers = []
+        answers: list[Any] = []
         for piece in _pieces(rows):
+            if answers and is_gone is not None and await is_gone():
+                raise ClientDisconnect
             answers += await self._answer_piece(work, piece, option)
         return answers
 
     async def _answer_piece(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
         """Append rows to the queue, and wait for their answers."""
         loop = asyncio.get_running_loop()
-        job = _Job(work, rows, option, loop.create_future())
+        n_characters = sum(n_characters_of(row) for row in rows)
+        job = _Job(work, rows, option, n_characters, loop.create_future())
         self._queue.append(job)
         if not self._is_busy:
             self._schedule()
@@ -134,13 +150,15 @@ class Batches:
         outcome.add_done_callback(lambda done: self._finish(jobs, done.result()))
 
     def _next_jobs(self) -> list[_Job]:
-        """Take requests from the queue until there are enough rows."""
+        """Take requests from the queue until there are enough rows or characters."""
         jobs: list[_Job] = []
         n_rows = 0
+        n_characters = 0
         while self._queue:
             job = self._queue[0]
             n_rows += len(job.rows)
-            if jobs and n_rows > MAX_ROWS:
+            n_characters += job.n_characters
+            if jobs and (n_rows > MAX_ROWS or n_characters > MAX_CHARACTERS):
                 break
             self._queue.popleft()
             # A request that timed out has been answered already.
@@ -167,7 +185,7 @@ def _pieces(rows: list[Any]) -> Iterator[list[Any]]:
     piece: list[Any] = []
     length = 0
     for row in rows:
-        n_characters = _length(row)
+        n_characters = n_characters_of(row)
         if piece and (len(piece) == MAX_ROWS or length + n_characters > MAX_CHARACTERS):
             yield piece
             piece = []
@@ -178,8 +196,18 @@ def _pieces(rows: list[Any]) -> Iterator[list[Any]]:
         yield piece
 
 
-def _length(row: Any) -> int:
-    """Return the number of characters of the texts in a row."""
+def n_characters_of(row: Any) -> int:
+    """Return the number of characters of the texts in a row.
+
+    Parameters
+    ----------
+    row : dict or JSON value
+        Cells by the name of their column.
+
+    Returns
+    -------
+    int
+    """
     cells = row.values() if isinstance(row, dict) else (row,)
     return sum(len(cell) for cell in cells if isinstance(cell, str))
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import schirn
 from schirn._files import brief
 from schirn.app.serving._access import AccessLog, is_allowed_host, record_of, request_id
-from schirn.app.serving._batches import Batches, Work
+from schirn.app.serving._batches import Batches, Work, n_characters_of
 from schirn.app.serving._connections import HEADERS, OVERLOAD, REFUSALS, read_json
 from schirn.app.serving._metrics import Metrics
 from schirn.cleaning import Vocabulary
@@ -58,6 +58,8 @@ class Limits:
         Maximum number of requests waiting for a process; further ones get status 503.
     waiting_bytes : int
         Maximum size of all requests held by a process; further ones get status 503.
+    characters : int
+        Maximum number of characters of all texts of a request.
     """
 
     rows: int = 10_000
@@ -66,6 +68,7 @@ class Limits:
     cell: int = 100_000
     waiting: int = 512
     waiting_bytes: int = 128 * 1024**2
+    characters: int = 2_000_000
 
 
 def create_app(
@@ -197,7 +200,7 @@ class _Api:
                 query = self._checked(query, option)
                 rows, value = check(query["rows"], query.get(option))
                 request.scope[_RECORD]["rows"] = len(rows)
-                answers = await self._in_time(work, rows, value)
+                answers = await self._in_time(request, work, rows, value)
             finally:
                 self._n_waiting -= 1
                 self._n_bytes -= size
@@ -206,13 +209,16 @@ class _Api:
 
         return handler
 
-    async def _in_time(self, work: Work, rows: list[Any], option: Any) -> list[Any]:
+    async def _in_time(
+        self, request: Request, work: Work, rows: list[Any], option: Any
+    ) -> list[Any]:
         """Return the answers; raise HTTPException if they take too long."""
-        answers = self._batches.answer(work, rows, option)
+        answers = self._batches.answer(work, rows, option, request.is_disconnected)
         try:
             return await asyncio.wait_for(answers, self.limits.seconds)
         except TimeoutError:
-            reason = f"no answer within {self.limits.seconds:g} seconds"
+            seconds = f"{self.limits.seconds:g} seconds"
+            reason = f"no answer within {seconds}, so the work was dropped; send fewer rows"
             raise self._overload("time", reason) from None
 
     def _overload(self, kind: str, reason: str) -> HTTPException:
@@ -233,6 +239,13 @@ class _Api:
                 raise InputError(f"there is no option {brief(key)}; {hint}")
         for k, row in enumerate(rows, 1):
             self._check_row(f"row {k}", row)
+        n_characters = sum(map(n_characters_of, rows))
+        if n_characters > self.limits.characters:
+            raise HTTPException(
+                413,
+                f"the texts of the request have {n_characters:,} characters, more than "
+                f"{self.limits.characters:,}; send fewer rows at a time",
+            )
         return dict(query)
 
     def _check_row(self, where: str, row: Answer) -> None:
