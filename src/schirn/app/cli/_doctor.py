@@ -5,6 +5,7 @@ import importlib.metadata as metadata
 import os
 import platform
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,25 +40,26 @@ def run(args: argparse.Namespace) -> int:
         for entry in entries
         if entry["version"] and _numbers(entry["version"]) < _numbers(entry["oldest"])
     ]
-    absent = _absent_extras(entries)
+    incomplete = _incomplete_extras()
     gpus = _gpus(broken)
     cache = _cache(broken)
     about = {"schirn": f"{schirn.__version__} in {Path(schirn.__file__).parent}"}
     about |= {"python": platform.python_version(), "system": platform.platform(), "cache": cache}
     if args.json:
-        extras = {extra: install_command(extra) for extra in absent}
-        document = {**about, "gpus": gpus, "packages": entries, "absent_extras": extras}
+        extras = {extra: install_command(extra) for extra in incomplete}
+        document = {**about, "gpus": gpus, "packages": entries, "incomplete_extras": extras}
         print_json({**document, "broken": broken})
         return int(bool(broken))
     facts({**about, "gpus": ", ".join(gpus) or "none found"})
     say()
-    shown = [entry for entry in entries if entry["extra"] not in absent]
+    # A package that only an extra needs is named with that extra.
+    shown = [entry for entry in entries if entry["version"] or not entry["extra"]]
     rows = [(e["name"], e["version"] or "-", f">={e['oldest']}", e["extra"]) for e in shown]
     table(("package", "installed", "required", "extra"), rows)
     say()
-    if absent:
-        rows = [(extra, install_command(extra)) for extra in absent]
-        table(("extra that is not installed", "command"), rows)
+    if incomplete:
+        lines = [(text, install_command(extra)) for extra, text in incomplete.items()]
+        table(("incomplete extra", "command"), lines)
         say()
     for entry in shown:
         if entry["version"] is None:
@@ -70,21 +72,34 @@ def run(args: argparse.Namespace) -> int:
 def packages() -> list[dict[str, Any]]:
     """Return the required and installed version of each package that schirn uses, and its extra."""
     entries: dict[str, dict[str, Any]] = {}
+    for name, oldest, extra in _requirements():
+        entry = {"name": name, "oldest": oldest, "version": version_of(name)}
+        entries.setdefault(name, {**entry, "extra": extra})
+    return list(entries.values())
+
+
+def _requirements() -> Iterator[tuple[str, str, str]]:
+    """Yield name, oldest version and extra of each requirement; "" is no extra."""
     for line in metadata.requires("schirn") or []:
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
         need = re.match(r"([\w.-]+)(?:\[[\w,-]+\])?\s*>=\s*([\w.]+)", line)
         if need is not None and (extra is None or extra[1] not in _DEVELOPMENT):
-            name, oldest = need.groups()
-            entry = {"name": name, "oldest": oldest, "version": version_of(name)}
-            entries.setdefault(name, {**entry, "extra": extra[1] if extra else ""})
-    return list(entries.values())
+            yield need[1], need[2], extra[1] if extra else ""
 
 
-def _absent_extras(entries: list[dict[str, Any]]) -> list[str]:
-    """Return the extras of which no package is installed."""
-    present = {entry["extra"] for entry in entries if entry["version"]}
-    extras = dict.fromkeys(entry["extra"] for entry in entries)
-    return [extra for extra in extras if extra and extra not in present]
+def _incomplete_extras() -> dict[str, str]:
+    """Return the extras that lack packages, and what to call them: of some, a part is installed."""
+    extras: dict[str, list[str]] = {}
+    for name, _, extra in _requirements():
+        extras.setdefault(extra, []).append(name)
+    extras.pop("", None)
+    texts = {}
+    for extra, names in extras.items():
+        missing = [name for name in names if version_of(name) is None]
+        if missing:
+            part = "" if len(missing) == len(names) else f": {', '.join(missing)}"
+            texts[extra] = f"{extra}{part}"
+    return texts
 
 
 def _numbers(version: str) -> tuple[int, ...]:

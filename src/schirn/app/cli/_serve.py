@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
         say(f"Serving {args.model} at {address}; Ctrl-C stops the server.")
         sys.stdout.flush()
 
-    names = ("host", "port", "workers", "timeout", "access_log")
-    names += ("max_rows", "max_bytes", "max_characters")
+    names = ["host", "port", "workers", "timeout", "access_log"]
+    names += ["max_rows", "max_bytes", "max_characters"]
     options = {name: getattr(args, name) for name in names}
     options["vocabulary"] = args.vocabulary
     options["add_implied"] = args.implied == "add"
