@@ -16,6 +16,7 @@ from schirn._entry_points import tool
 from schirn._files import brief
 from schirn._input import Array, Number, OneOf, as_plain, suggest
 from schirn._optional import optional
+from schirn.cleaning._arguments import check_same_order
 from schirn.cleaning._opinions import Voice, agreement, read_opinions
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
@@ -1024,6 +1025,7 @@ class NoisyLabels:
         array, sparse matrix, DataFrame or list
             Same type as `tags`.
         """
+        check_same_order(("ranking", self), ("tags", tags))
         if sp.issparse(tags):
             return type(tags)(self.clean_sparse.astype(tags.dtype))
         if len(getattr(tags, "shape", ())) != 2:

@@ -13,7 +13,7 @@ import numpy as np
 
 from schirn._files import brief, brief_list
 from schirn._input import check_same_length, is_missing
-from schirn.cleaning import SAME_NAME, alike_pairs
+from schirn.cleaning import SAME_NAME, SEPARATORS, alike_pairs
 from schirn.labels.tags import Tags, read_tags
 
 KINDS = (
@@ -25,7 +25,6 @@ KINDS = (
     "tags_in_all_rows",
     "tags_in_one_row",
 )
-SEPARATORS = (";", ",", "|", "/", "\t")
 # The one that is often part of a name.
 _SLASH = "/"
 # What people write instead of leaving a cell empty, in small letters.
