@@ -2,6 +2,7 @@
 
 from schirn.app.tables._arrow import ParquetNumbers as ParquetNumbers
 from schirn.app.tables._arrow import number_blocks as number_blocks
+from schirn.app.tables._changes import foreign_separators as foreign_separators
 from schirn.app.tables._changes import keyed_changes, read_changes, row_keys
 from schirn.app.tables._changes import with_vocabulary as with_vocabulary
 from schirn.app.tables._checks import KINDS as KINDS
