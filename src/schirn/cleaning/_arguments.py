@@ -12,6 +12,12 @@ from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells
 from schirn.labels.tags import Tags, read_tags
 
+ANSWER_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("yes", "y", "right", "correct", "true", "1", "1.0"), True),
+    **dict.fromkeys(("no", "n", "wrong", "incorrect", "false", "0", "0.0"), False),
+    **dict.fromkeys(("?", "unsure", "unknown"), None),
+}
+"""Whether the tag is right, by the word of an answer in small letters; None if unsure."""
 SEPARATORS = (";", ",", "|", "/", "\t")
 _DEFAULT = SEPARATORS[0]
 # Below this share of the cells, the separator may be part of a tag.
