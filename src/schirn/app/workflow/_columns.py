@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ class Features:
     source: str
     groups: Sequence[Any] | None
     left_out: Sequence[str] = ()
-    """Columns of numbers or sentences that are not learned from."""
+    """Columns that are not learned from, other than ids."""
     transformer: TableFeatures | None = None
     """The fitted features; None if they come from an .npy file or are on Dask workers."""
 
@@ -570,12 +569,12 @@ class TagTable:
         return {"vectors": lists[0]} if lists else {"columns": names}
 
     def _left_out(self, transformer: TableFeatures | None) -> list[str]:
-        """Return the columns of any kind that are not learned from, other than ids."""
+        """Return the columns that are not learned from, other than ids."""
         used: set[str] = set()
         if transformer is not None:
             used = {name for kind in transformer.kinds for name in transformer.names_of(kind)}
-        names = [*chain(*self._kinds.values()), *filter(None, [self._image])]
-        return [name for name in names if name not in used]
+        names = [*self._free_columns(), *filter(None, [self._image])]
+        return [name for name in names if name.strip() and name not in used]
 
     def more_text(self) -> tuple[list[str], list[str]]:
         """Return the columns of text that are learned from, and others of words to learn from.
