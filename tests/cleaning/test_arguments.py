@@ -28,6 +28,7 @@ def test_tags_of_the_same_rows_in_another_order_are_refused(frame, shuffled):
     with pytest.raises(InputError, match=told) as caught:
         find_noisy_labels(frame.text, shuffled.tags)
     assert caught.value.parameter == "candidates"
+    assert find_noisy_labels(frame.text, shuffled.tags.to_numpy()).n_rows == len(frame)
     realigned = shuffled.tags.loc[frame.index]
     ranking = find_noisy_labels(frame.text, realigned)
     np.testing.assert_array_equal(

@@ -50,7 +50,8 @@ def check_same_order(first: tuple[str, Any], *others: tuple[str, Any]) -> None:
         if Counter(index.tolist()) == Counter(other_index.tolist()):
             raise InputError(
                 f"{other_name} has the index of {name} in another order, but rows are matched by "
-                f"position; pass {other_name}.loc[{name}.index]",
+                f"position; pass {other_name}.loc[{name}.index], or {other_name}.to_numpy() if the "
+                f"positions are right",
                 parameter=other_name,
             )
 
