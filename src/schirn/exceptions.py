@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 # Labels and columns can be thousands.
 _MAX_NAMES = 30
+# Names less alike than this are no typing errors of each other.
+_CLOSE = 0.7
 
 
 class InputError(ValueError):
@@ -82,7 +84,7 @@ def suggest(name: str, known: Iterable[str], hint: str | None = None) -> str:
     'tag 29 and 10 more'
     """
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE)
     if not close:
         return _known_names(known) if hint is None else hint
     return " ".join(filter(None, (f"did you mean {close[0]!r}?", hint)))

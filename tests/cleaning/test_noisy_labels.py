@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from schirn import CandidateRidge, find_noisy_labels
-from schirn.cleaning import NoisyLabels
+from schirn.cleaning import MissingTags, NoisyLabels
 from schirn.datasets import load_digits_attributes
 from schirn.exceptions import InputError
 from schirn.labels.matrix import label_lists
@@ -406,3 +406,28 @@ def test_the_second_questions_are_about_suspects_even_if_somebody_was_unsure():
     right = (digits.y_true[asked.row, asked.column] == 1).tolist()
     second = ranking.answered(asked, [None, *right[1:]]).questions(25)
     assert second.confidence.max() < np.median(ranking.confidence)
+
+
+def test_answers_may_be_words():
+    ranking = NoisyLabels.from_arrays(
+        4, ["a"], np.arange(4), np.zeros(4, int), np.full(4, 0.5), np.ones(4, bool), "test"
+    )
+    asked = ranking.questions_about((row, "a") for row in range(4))
+    words = ranking.answered(asked, ["yes", "No", "?", " wrong "])
+    assert words.answer.tolist() == [1, 0, 0.5, 0]
+    for wrong in ("perhaps", ""):
+        with pytest.raises(InputError, match="must hold True, False or None, or yes, no or"):
+            ranking.answered(asked, ["yes", "yes", wrong, "no"])
+
+
+def test_questions_and_missing_tags_are_tables():
+    pytest.importorskip("pandas")
+    missing = MissingTags(np.array([1]), np.array([0]), np.array([0.75]), ["a"])
+    ranking = NoisyLabels.from_arrays(
+        2, ["a"], np.array([0]), np.array([0]), np.array([0.25]), np.ones(1, bool), "test",
+        missing=missing,
+    )  # fmt: skip
+    expected = {"row": [0], "label": ["a"], "confidence": [0.25]}
+    assert ranking.suspects(5).to_pandas().to_dict("list") == expected
+    expected = {"row": [1], "label": ["a"], "confidence": [0.75]}
+    assert ranking.missing.to_pandas().to_dict("list") == expected

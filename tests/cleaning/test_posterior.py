@@ -67,3 +67,22 @@ def test_no_answers_and_no_open_tags():
     assert done.limit(0.5) == 0
     assert np.isnan(done.share_interval(3)).all()
     assert done.expected_hits(3) == 0
+
+
+def test_the_interval_of_the_number_of_hits_holds_the_true_number():
+    rng = np.random.default_rng(0)
+    score = np.sort(normal_scores(rng.random(4000)))
+    held = []
+    for _ in range(60):
+        # The law of the prior.
+        slope = np.exp(rng.normal())
+        floor = rng.choice([0, 0.07, 0.2, 0.45])
+        is_hit = rng.random(4000) < (1 - floor) / (1 + np.exp(slope * score + 3 * rng.normal()))
+        answered = rng.choice(4000, 50, replace=False)
+        posterior = RankPosterior(score[answered], is_hit[answered], score)
+        low, high = posterior.hits_interval(score[:100])
+        assert 0 <= low <= posterior.expected_hits(100) + 1
+        assert high <= 100
+        held.append(low <= is_hit[:100].sum() <= high)
+    assert 0.8 <= np.mean(held)
+    assert posterior.hits_interval(score[:0]) == (0, 0)

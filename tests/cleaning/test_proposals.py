@@ -1,5 +1,7 @@
 """Proposals for a list of tags: what is proposed, what is not, and what is never asked again."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -291,3 +293,14 @@ def test_of_many_parents_the_one_that_the_name_contains_comes_first():
     lines = propose_vocabulary(rows).lines
     parents = [line.target for line in lines if (line.action, line.tag) == ("imply", "island-flag")]
     assert "flag" in parents
+
+
+def test_evidence_that_says_nothing_is_left_out():
+    rng = np.random.default_rng(0)
+    tags, texts = topic_rows({**FILLING, ("http",): (HTTP, 40), ("HTTP",): (HTTP, 2)}, rng)
+    (line,) = [line for line in propose_vocabulary(tags, texts) if line.tag == "HTTP"]
+    assert line.evidence.startswith("case; ")
+    assert line.evidence.endswith("together in 0% of its rows")
+    for low, high in re.findall(r"([\d.]+) to ([\d.]+) alike", line.evidence):
+        assert float(high) - float(low) <= 0.5
+    assert "cannot be compared" not in line.evidence

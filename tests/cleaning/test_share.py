@@ -323,3 +323,30 @@ def test_a_lower_target_says_how_many_tags_it_really_removes():
         strict = answer(strict, right, strict.questions(25, random_state=int(rng.integers(99))))
     more = strict.at(precision=strict.next_target).removed.sum() - strict.removed.sum()
     assert f"{more:,} more would be" in strict.trade_off_sentence
+
+
+def test_the_number_of_wrong_tags_left_has_bounds():
+    ranking, right = made_up(n_rows=1500, wrong=0.3, apart=2)
+    assert np.isnan(ranking.trade_off([0.9])[0].wrong_left_interval).all()
+    ranking = answer(ranking, right, ranking.questions(25))
+    low, high = ranking.wrong_share_interval
+    strict, loose = ranking.trade_off([1.0, 0.5])
+    n_wrong = int((ranking.answer == 0).sum())
+    bounds = (low * ranking.n_in_share - n_wrong, high * ranking.n_in_share - n_wrong)
+    assert strict.wrong_left_interval == pytest.approx(bounds)
+    assert loose.removed > strict.removed
+    least, most = loose.wrong_left_interval
+    assert 0 <= least <= loose.wrong_left <= most < strict.wrong_left_interval[1]
+    n_left = (~right).sum() - (~right[ranking.at(precision=0.5).removed]).sum()
+    assert least <= n_left <= most
+
+
+def test_answers_that_no_target_can_act_on_say_what_helps():
+    ranking, right = made_up(n_rows=1500, wrong=0.02, apart=0.1)
+    for _ in range(2):
+        ranking = answer(ranking, right, ranking.questions(25))
+    assert ranking.next_target is None
+    assert ranking.trade_off_sentence.endswith(
+        "no target down to 50% would remove others: ask more, decide frequent tags by rule, or "
+        "learn from more columns."
+    )

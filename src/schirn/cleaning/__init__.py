@@ -1,5 +1,8 @@
 """Rank suspicious tags, ask about some, act on the answers; train on the tags that are left."""
 
+from schirn.cleaning._arguments import ANSWER_WORDS as ANSWER_WORDS
+from schirn.cleaning._arguments import SEPARATORS as SEPARATORS
+from schirn.cleaning._arguments import other_separator as other_separator
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._opinions import Voice, parse_opinion
 from schirn.cleaning._proposals import propose_vocabulary

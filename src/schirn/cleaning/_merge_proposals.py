@@ -12,6 +12,8 @@ from schirn.cleaning.vocabulary import VocabularyLine
 
 # One-sided 90% bounds.
 _SIDE = 1.28
+# Wider bounds say nothing, and are not told.
+_ANY_LIKENESS = 0.5
 # Minimum lower bound of the likeness of two spellings of one name.
 _SPELLING_LIKENESS = 0.3
 # Minimum lower bound of the likeness of two names that differ in their ending.
@@ -303,12 +305,12 @@ def _largest_entries(means: Centroids, tags: Array) -> sp.csr_array:
 
 
 def _alike(what: str, likeness: float, error: float) -> str:
-    """Return the bounds of the likeness of two tags by one view, in words."""
+    """Return the bounds of the likeness of two tags by one view, in words; "" if it may be any."""
     if not np.isfinite(likeness):
-        return f"{what} cannot be compared"
+        return ""
     margin = _SIDE * error if np.isfinite(error) else 1.0
     low, high = np.clip((min(likeness, 1) - margin, likeness + margin), 0, 1)
-    return f"{what} {low:.1f} to {high:.1f} alike"
+    return f"{what} {low:.1f} to {high:.1f} alike" if high - low < _ANY_LIKENESS else ""
 
 
 def _line(use: TagUse, pairs: PairUse, k: int, confidence: float) -> VocabularyLine:
@@ -329,6 +331,6 @@ def _line(use: TagUse, pairs: PairUse, k: int, confidence: float) -> VocabularyL
         int(use.counts[rare]),
         int(use.counts[frequent]),
         n_common,
-        "; ".join(reasons),
+        "; ".join(filter(None, reasons)),
         confidence=round(confidence, 3),
     )

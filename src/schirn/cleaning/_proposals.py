@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Number, check_same_length
+from schirn.cleaning._arguments import check_same_order, read_candidates
 from schirn.cleaning._merge_proposals import propose_merges
 from schirn.cleaning._relation_proposals import propose_exclusions, propose_implications
 from schirn.cleaning._tag_faults import propose_drops, propose_splits
@@ -80,7 +81,8 @@ def propose_vocabulary(
     merge Pan pan 10 10
     """
     Number(0, integer=True).check("max_proposals", max_proposals)
-    table = read_tags(tags, label_names, separator)
+    check_same_order(("tags", tags), ("X", X))
+    table = read_candidates(tags, label_names, separator, "tags")
     answered = () if vocabulary is None else vocabulary.answered
     if answered:
         table = _after(Vocabulary(answered), table)

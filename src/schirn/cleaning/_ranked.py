@@ -12,7 +12,7 @@ from schirn.cleaning._opinions import Opinions, standardised
 from schirn.cleaning._rounds import Answers
 from schirn.cleaning._share import Interval, forecast_of_hits, is_vague, number_of_hits
 from schirn.cleaning._storage import Storage
-from schirn.cleaning.questions import LIKELY, UNSURE, Worklist
+from schirn.cleaning.questions import LIKELY, UNSURE, Worklist, frame_of
 from schirn.cleaning.ranker import Annotator
 
 # Planted tags are counted among this share of the most suspicious tags.
@@ -209,6 +209,15 @@ class MissingTags:
             f"{int(self.worklist.usable.sum()):,} tags ranked as missing are right "
             f"(90% interval: {low:.1%} to {high:.1%})."
         )
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with the columns row, label and confidence.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        return frame_of(self)
 
     def expected_right(self, k: int) -> float:
         """Return the expected number of correct tags among the next k.

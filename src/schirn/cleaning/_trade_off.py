@@ -38,6 +38,9 @@ class TradeOff(NamedTuple):
         Expected share of wrong tags among these; NaN if there are none.
     unanswered_right_share_interval : tuple of two floats
         90% interval of this share.
+    wrong_left_interval : tuple of two floats
+        Bounds of `wrong_left`, from the 90% intervals of the numbers of wrong tags and of those
+        removed; NaN if `wrong_left` is.
     """
 
     precision: float
@@ -48,6 +51,7 @@ class TradeOff(NamedTuple):
     unanswered: int = 0
     unanswered_right_share: float = np.nan
     unanswered_right_share_interval: tuple[float, float] = (np.nan, np.nan)
+    wrong_left_interval: tuple[float, float] = (np.nan, np.nan)
 
 
 def trade_offs(ranking: "NoisyLabels", targets: Sequence[float]) -> list[TradeOff]:
@@ -63,22 +67,46 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
     n_chosen = int(chosen.sum())
     n_removed = n_called_wrong + n_chosen
     if not n_removed:
-        return TradeOff(target, 0, np.nan, (np.nan, np.nan), _wrong_left(ranking, 0.0))
+        left, bounds = _wrong_left(ranking, 0.0, (0.0, 0.0))
+        line = TradeOff(target, 0, np.nan, (np.nan, np.nan), left)
+        return line._replace(wrong_left_interval=bounds)
     if not n_chosen:
-        return TradeOff(target, n_removed, 1.0, (1.0, 1.0), _wrong_left(ranking, n_removed))
+        left, bounds = _wrong_left(ranking, n_removed, (n_removed, n_removed))
+        line = TradeOff(target, n_removed, 1.0, (1.0, 1.0), left)
+        return line._replace(wrong_left_interval=bounds)
     # `keep_one` may keep some of the top tags; the share of all top tags is used for the others.
     share, least, most = work.posterior.share_interval(work.limit(target))
     right = (n_called_wrong + np.array([share, least, most]) * n_chosen) / n_removed
     mean, low, high = right.tolist()
-    left = _wrong_left(ranking, mean * n_removed)
-    return TradeOff(target, n_removed, mean, (low, high), left, n_chosen, share, (least, most))
+    left, bounds = _wrong_left(ranking, mean * n_removed, (low * n_removed, high * n_removed))
+    others = (n_chosen, share, (least, most))
+    return TradeOff(target, n_removed, mean, (low, high), left, *others, bounds)
 
 
-def _wrong_left(ranking: "NoisyLabels", n_removed: float) -> float:
-    """Return the expected number of wrong tags that are not removed."""
+def _wrong_left(
+    ranking: "NoisyLabels", n_removed: float, removed_bounds: tuple[float, float]
+) -> tuple[float, tuple[float, float]]:
+    """Return the expected number of wrong tags that are not removed, and its bounds.
+
+    Parameters
+    ----------
+    ranking : NoisyLabels
+        The ranking with answers.
+    n_removed : float
+        Expected number of wrong tags among the removed ones.
+    removed_bounds : tuple of two floats
+        Bounds of this number.
+    """
     by_rule = ranking.removed_by_rule
-    n_wrong = ranking.wrong_share * ranking.n_in_share
-    return float(np.maximum(n_wrong + by_rule - n_removed, 0.0))
+    mean = ranking.wrong_share * ranking.n_in_share + by_rule - n_removed
+    if np.isnan(mean):
+        return np.nan, (np.nan, np.nan)
+    fewest, most = (
+        share * ranking.n_in_share + by_rule - n
+        for share, n in zip(ranking.wrong_share_interval, removed_bounds[::-1], strict=True)
+    )
+    left = max(mean, 0.0)
+    return left, (min(max(fewest, 0.0), left), max(most, left))
 
 
 def first_target(work: Worklist, below: float) -> float | None:

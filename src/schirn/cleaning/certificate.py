@@ -34,6 +34,7 @@ import numpy as np
 
 from schirn._files import atomic_write, brief
 from schirn._input import Array, Number, OneOf, is_count, is_missing
+from schirn.cleaning._arguments import ANSWER_WORDS
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
 from schirn.exceptions import InputError
 
@@ -595,9 +596,12 @@ def as_answers(right: Any, n: int) -> list[bool | None]:
         )
     answers = [None if is_missing(value) else value for value in right]
     for k, answer in enumerate(answers):
-        if isinstance(answer, str) or answer not in (0, 1, None):
+        if isinstance(answer, str) and (word := answer.strip().lower()) in ANSWER_WORDS:
+            answers[k] = ANSWER_WORDS[word]
+        elif isinstance(answer, str) or answer not in (0, 1, None):
             raise InputError(
-                f"right must hold True, False or None, but answer {k} is {answer!r}",
+                f"right must hold True, False or None, or yes, no or ?, but answer {k} is "
+                f"{answer!r}",
                 parameter="right",
             )
     return [None if answer is None else bool(answer) for answer in answers]

@@ -125,11 +125,14 @@ class ChangeList:
     def counts(self) -> dict[str, int]:
         """Return the number of removals, additions, merges and renames.
 
+        `before` and `after` count, because lines may be edited: a removal with another tag in
+        `after` is a rename, and a line that changes nothing is none of these.
+
         Returns
         -------
         dict from str to int
         """
-        counter = Counter(change.change for change in self.changes)
+        counter = Counter(map(_kind, self.changes))
         return {kind: counter[kind] for kind in KINDS}
 
     @classmethod
@@ -527,6 +530,17 @@ def check_change(change: Change) -> None:
         raise InputError(f"change must be {', '.join(KINDS)}, not {brief(change.change)}")
     if not change.before and not change.after:
         raise InputError("both before and after are empty; delete the line to skip it")
+
+
+def _kind(change: Change) -> str:
+    """Return what a change does, whatever it is called; "" if nothing."""
+    if change.before == change.after:
+        return ""
+    if not change.after:
+        return "removal"
+    if not change.before:
+        return "addition"
+    return change.change if change.change in ("merge", "rename") else "rename"
 
 
 def _no_row(row: int, n_rows: int) -> InputError:

@@ -23,10 +23,11 @@ import numpy as np
 
 from schirn._files import brief_list
 from schirn._input import Array, Number, check_same_length, is_missing
+from schirn.cleaning._arguments import check_same_order, read_candidates
 from schirn.cleaning.changes import Change
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.exceptions import InputError
-from schirn.labels.tags import Tags, read_tags
+from schirn.labels.tags import Tags
 
 SIMILARITY = 0.8
 
@@ -157,8 +158,9 @@ def find_duplicates(
     Number(0, high=1, open_low=True).check("similarity", similarity)
     if isinstance(texts, str):
         raise InputError("texts must be a sequence of texts, not one text", parameter="texts")
+    check_same_order(("texts", texts), ("tags", tags))
     words = [_words(text) for text in texts]
-    table = read_tags(tags, None, separator)
+    table = read_candidates(tags, None, separator, "tags")
     check_same_length(len(words), table.n_rows)
     if ranking is not None and ranking.n_rows != table.n_rows:
         raise InputError(

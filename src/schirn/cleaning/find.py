@@ -14,6 +14,7 @@ from schirn._checkpoint import kept_in, section
 from schirn._files import brief
 from schirn._input import Array, Number, OneOf, check_values, is_missing, location
 from schirn._progress import current, shown
+from schirn.cleaning._arguments import check_same_order, read_candidates
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers
@@ -30,7 +31,7 @@ from schirn.exceptions import InputError
 from schirn.features.pipeline import make_method
 from schirn.features.table import read_features
 from schirn.labels.known import known_tags, read_cells, read_prior
-from schirn.labels.tags import Tags, read_tags
+from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes
 from schirn.linalg.features import has_unit_rows
 from schirn.scale.cluster import kind_of_blocks
@@ -85,7 +86,9 @@ def find_noisy_labels(
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
         Features of the rows; also a `schirn.scale.RowFile`, tensors on a GPU or Dask blocks.
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or strings
-        Tags of the rows: a matrix, lists of names, or strings such as "beach;dog".
+        Tags of the rows: a matrix, lists of names, or strings such as "beach;dog". Rows are matched
+        by position; a pandas index with the values of another argument's in another order is an
+        error.
     method : Ranker, estimator, class or str, optional
         None selects `Sieve`, a `TextRanker` for texts, or a `CentroidRanker` for more than 3,000
         labels.
@@ -163,7 +166,8 @@ def find_noisy_labels(
         OneOf((True, False)).check(name, flag)
     _check_names(label_names)
     knowledge = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
-    _check_tags_apart(X, candidates)
+    _check_texts(X, candidates)
+    _check_order(X, candidates, {**knowledge, "prior": prior})
     tags = _read(candidates, label_names, separator, votes)
     task = _ranking_task(tags, knowledge, min_count, random_state)
     X, ranker = _features_and_ranker(X, task, method, cv, scaled)
@@ -184,20 +188,27 @@ def find_noisy_labels(
     return ranking if opinions is None else ranking.with_opinions(opinions)
 
 
-def _check_tags_apart(X: Any, candidates: Any) -> None:
-    """Raise InputError if the tags are a string, or a column of the features."""
-    if isinstance(candidates, str):
-        raise InputError(
-            f"candidates must hold the tags of every row, not the text {candidates!r}; pass the "
-            f"column itself",
-            parameter="candidates",
-        )
+def _check_texts(X: Any, candidates: Any) -> None:
+    """Raise InputError for one text instead of a column, or tags among the features."""
+    for argument, value, what in (("X", X, "features"), ("candidates", candidates, "tags")):
+        if isinstance(value, str):
+            raise InputError(
+                f"{argument} must hold the {what} of every row, not the text {brief(value)}; pass "
+                f"the column itself",
+                parameter=argument,
+            )
     name = getattr(candidates, "name", None)
     if name is not None and name in list(getattr(X, "columns", ())):
         raise InputError(
             f"X has the column {name!r}, which holds the tags; leave it out of the features",
             parameter="X",
         )
+
+
+def _check_order(X: Any, candidates: Any, knowledge: dict[str, Any]) -> None:
+    """Raise InputError if pandas arguments have the same rows in another order."""
+    check_same_order(("X", X), ("candidates", candidates), *knowledge.items())
+    check_same_order(("candidates", candidates), *knowledge.items())
 
 
 def _check_names(label_names: Any) -> None:
@@ -218,7 +229,7 @@ def _read(candidates: Any, label_names: Sequence[str] | None, separator: str, vo
     is_nameless = getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
     if label_names is None and isinstance(votes, Votes) and is_nameless:
         label_names = votes.label_names
-    tags = read_tags(candidates, label_names, separator)
+    tags = read_candidates(candidates, label_names, separator)
     if not len(tags.row):
         raise InputError("no row has a tag, so there is nothing to clean")
     return tags

@@ -16,6 +16,7 @@ from schirn._entry_points import tool
 from schirn._files import brief
 from schirn._input import Array, Number, OneOf, as_plain, suggest
 from schirn._optional import optional
+from schirn.cleaning._arguments import check_same_order
 from schirn.cleaning._opinions import Voice, agreement, read_opinions
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
@@ -40,6 +41,8 @@ from schirn.cleaning.why import Reasons
 from schirn.exceptions import InputError
 
 NOT_CHECKED = "not checked"
+WAYS_ON = "ask more, decide frequent tags by rule, or learn from more columns"
+"""What helps if the answers allow no removals, whatever the target."""
 
 
 def _check_choice(k: int | None, limit: float | None, name: str) -> None:
@@ -579,9 +582,9 @@ class NoisyLabels:
         ----------
         questions : Questions
             Questions from `questions`, `suspects` or `Certificate.questions`.
-        right : sequence of bool or None
-            True for tags that are right, False for wrong tags, None if unsure. An unsure tag is
-            kept, and says nothing about other tags.
+        right : sequence of bool, None or str
+            True or "yes" for tags that are right, False or "no" for wrong tags, None or "?" if
+            unsure. An unsure tag is kept, and says nothing about other tags.
 
         Returns
         -------
@@ -709,7 +712,7 @@ class NoisyLabels:
         )
         target = self.next_target
         if target is None:
-            return f"{removals}; no target down to 50% would remove others."
+            return f"{removals}; no target down to 50% would remove others: {WAYS_ON}."
         n_tags = int(self.removals_at(target).sum())
         return (
             f"{removals}; at {target:.0%}, {n_tags:,} more would be "
@@ -1025,6 +1028,7 @@ class NoisyLabels:
         array, sparse matrix, DataFrame or list
             Same type as `tags`.
         """
+        check_same_order(("ranking", self), ("tags", tags))
         if sp.issparse(tags):
             return type(tags)(self.clean_sparse.astype(tags.dtype))
         if len(getattr(tags, "shape", ())) != 2:

@@ -34,6 +34,7 @@ _BINS = 100
 _HEAD = np.array([0.1, 0.2, 0.3, 0.5, 0.7])
 _LONG = 1000
 _TAIL = 0.05
+_NORMAL_PARTS = ndtri((np.arange(10) + 0.5) / 10)
 # The share of hits must not be far below its target: at most this much, with this probability. The
 # expected share alone is far too high in one of ten audits.
 _LARGEST_MISS = 0.1
@@ -129,6 +130,18 @@ class RankPosterior:
         """Return the expected number of hits among the first `count` open tags."""
         hits = np.r_[0, np.cumsum(self._weight @ self._hits)]
         return float(np.interp(count, np.r_[0, self._ends], hits))
+
+    def hits_interval(self, score: Array) -> tuple[float, float]:
+        """Return a 90% interval of the number of hits among tags with these normal scores."""
+        p = 1 - _miss_probability(score)
+        spread = np.sqrt(np.sum(p * (1 - p), axis=1))
+        # Each point of the grid stands for a normal distribution, in a few equal parts.
+        hits = (p.sum(axis=1)[:, None] + spread[:, None] * _NORMAL_PARTS).ravel()
+        order = np.argsort(hits)
+        below = np.cumsum(np.repeat(self._weight / len(_NORMAL_PARTS), len(_NORMAL_PARTS))[order])
+        at = np.minimum(np.searchsorted(below, (_TAIL, 1 - _TAIL)), len(order) - 1)
+        low, high = np.clip(np.round(hits[order][at]), 0, len(score))
+        return float(low), float(high)
 
     def share_interval(self, count: int) -> tuple[float, float, float]:
         """Return mean and 90% interval of the share of hits among the first `count` open tags."""

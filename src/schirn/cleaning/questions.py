@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._input import Array
+from schirn._optional import optional
 from schirn.cleaning._correction import corrected_normal_scores, describe_tags
 from schirn.cleaning._opinions import agrees_with_answers, weight_without_answers
 from schirn.cleaning._rounds import (
@@ -164,6 +165,22 @@ class Questions:
         columns = (self.row.tolist(), self.label.tolist(), self.confidence.tolist())
         for row, label, confidence in zip(*columns, strict=True):
             yield {"row": row, "label": label, "confidence": confidence}
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with the columns row, label and confidence.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        return frame_of(self)
+
+
+def frame_of(tags: Any) -> Any:
+    """Return the row, label and confidence of tags as a DataFrame."""
+    pandas = optional("pandas", "table", "Making a table")
+    names = ("row", "label", "confidence")
+    return pandas.DataFrame({name: getattr(tags, name) for name in names})
 
 
 def cells_of(tags: Any, index: Any = slice(None)) -> list[tuple[int, str]]:

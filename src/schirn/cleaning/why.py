@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from schirn._files import brief
 from schirn._input import Array, check_values, suggest
+from schirn.cleaning._arguments import check_same_order
 from schirn.cleaning._ranked import SUSPICIOUS_SHARE
 from schirn.cleaning.questions import LIKELY
 from schirn.exceptions import InputError
@@ -168,6 +169,7 @@ class Reasons:
         feature_names: Sequence[str] | None = None,
         scaled: bool | None = None,
     ) -> None:
+        check_same_order(("ranking", ranking), ("X", X))
         X, names, is_text = read_features(X)
         X = X.mapped() if isinstance(X, RowFile) else X
         X = X.astype(np.float64) if X.dtype.kind in "biu" else X

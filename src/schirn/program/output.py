@@ -39,6 +39,26 @@ def running(args: argparse.Namespace) -> Iterator[None]:
         logger.setLevel(level)
 
 
+def percent(share: float) -> str:
+    """Return a share in words that never round a few of many to none.
+
+    Parameters
+    ----------
+    share : float
+        From 0 to 1.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> percent(0.123), percent(0.0004), percent(0)
+    ('12.3%', 'less than 0.1%', '0.0%')
+    """
+    return "less than 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
+
+
 class JsonLines(logging.Formatter):
     """One JSON object per record."""
 

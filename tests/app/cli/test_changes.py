@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -319,3 +320,20 @@ def test_hostile_tags_are_suggested_and_added_as_text(items, tmp_path, capsys):
     assert [line["tags"] for line in read_csv(applied)] == [line["tags"] for line in after]
     assert main(["undo", str(changes), applied, "-o", str(back)]) == 0
     assert back.read_bytes() == (tmp_path / "items.csv").read_bytes()
+
+
+def test_an_edited_list_is_counted_and_checked(tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    table.write_text('id,tags\n1,"dgo,beach"\n2,"dog,cat"\n3,"dog,beach"\n', "utf-8")
+    cells = ["dgo,beach", "dog,cat", "dog,beach"]
+    wanted = [Change(0, "removal", "dgo", "dog; cat"), Change(1, "removal", "cat", "")]
+    wanted.append(Change(2, "removal", "beach", "beach"))
+    changes = str(tmp_path / "c.csv")
+    ChangeList.from_cells(cells, wanted, separator=",").write(changes)
+    assert main(["apply", changes, str(table), "-o", str(tmp_path / "o.csv")]) == 0
+    said = capsys.readouterr()
+    assert "1 removal, 1 rename\n" in said.out
+    assert re.search(r"rows changed +2\n", said.out)
+    (warning,) = [line for line in said.err.splitlines() if "note:" in line]
+    assert "row 1 gets the new tag 'dog; cat', which contains ';'" in warning
+    assert read_csv(tmp_path / "o.csv")[0]["tags"] == "dog; cat,beach"

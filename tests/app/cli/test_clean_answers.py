@@ -295,3 +295,26 @@ def test_rows_are_not_left_without_tags_unless_asked(tmp_path, capsys):
 def test_refused(table, options, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert words in refused(capsys, "clean", table, "--text", "description", *options)
+
+
+def test_answers_that_remove_nothing_else_are_followed_by_a_next_step(table, tmp_path, capsys):
+    questions = tmp_path / "q1.csv"
+    assert clean(table, "--questions", questions) == 0
+    rows = read_csv(questions)
+    for k, row in enumerate(rows):
+        row["right"] = "no" if k == 3 else "yes"
+    with questions.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    capsys.readouterr()
+    report = tmp_path / "r.html"
+    copy = tmp_path / "out.csv"
+    assert clean(table, "--answers", questions, "-o", copy, "--report", report) == 0
+    printed = capsys.readouterr().out
+    assert "nor at lower ones down to 50%; ask more, decide frequent tags by rule, or" in printed
+    assert "Next, answer more questions:" in printed
+    assert "--questions q2.csv" in printed
+    assert re.search(r"left out +code\n", printed)
+    page = report.read_text("utf-8")
+    assert "no target down to 50% would remove others: ask more" in page

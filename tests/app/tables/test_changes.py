@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schirn.app.tables._changes import keyed_changes, read_changes, row_keys
+from schirn.app.tables._changes import foreign_separators, keyed_changes, read_changes, row_keys
 from schirn.app.tables._files import open_table
 from schirn.cleaning import Change, ChangeList, MissingTags, NoisyLabels
 from schirn.cleaning.changes import apply_changes
@@ -388,3 +388,26 @@ def test_changes_are_made_in_the_container_that_came_in():
     assert apply_changes(pl.Series("tags", lists), of_lists).to_list() == [["b"], ["b"], []]
     assert apply_changes(pa.array(lists), of_lists).to_pylist() == [["b"], ["b"], []]
     assert apply_changes(pa.chunked_array([texts]), changes).to_pylist() == ["b", "b", "c"]
+
+
+def test_edited_lines_are_counted_by_what_they_do():
+    lines = [
+        Change(0, "removal", "dgo", "dog"),
+        Change(1, "rename", "puppy", ""),
+        Change(3, "merge", "sun", "sun"),
+    ]
+    listed = ChangeList.from_cells(CELLS, lines)
+    assert listed.apply(CELLS) == ["beach;dog", "dog;cat", "", " sun ;moon;", "dog"]
+    assert listed.counts() == {"removal": 1, "addition": 0, "merge": 0, "rename": 1}
+
+
+def test_new_tags_with_another_separator_are_found():
+    cells = ["dgo,beach", "black, white", "red|blue", "tcp/ip"]
+    lines = [
+        Change(0, "removal", "dgo", "dog; cat"),
+        Change(0, "addition", "", "red|blue"),
+        Change(1, "addition", "", "and/or"),
+    ]
+    listed = ChangeList.from_cells(cells, lines, separator=",")
+    assert foreign_separators(listed, cells) == [(0, "dog; cat", ";")]
+    assert foreign_separators(ChangeList(), cells) == []

@@ -143,3 +143,9 @@ def test_cells_with_merged_names_between_separators():
 def test_texts_of_another_table():
     with pytest.raises(InputError, match="2 rows but the candidates have 1"):
         look_at_table(["dog"], texts=["one", "two"])
+
+
+def test_placeholders_below_a_facet():
+    rows = ["made-of::TODO", "made-of::TODO", "made-of::oak", "licence::none", "licence::none"]
+    rows += ["TODO list", "TODO list"]
+    assert look(rows)["placeholders"].tags == ["made-of::TODO"]

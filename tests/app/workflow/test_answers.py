@@ -70,6 +70,18 @@ def test_the_file_does_not_tell_the_rank(asked):
     assert table["right"].isna().all()
 
 
+@pytest.mark.parametrize(("separator", "gap"), [(",", ", "), (" | ", " | ")])
+def test_the_other_tags_are_joined_as_in_the_table(asked, tmp_path, separator, gap):
+    ranking = asked[0]
+    path = tmp_path / "joined.csv"
+    write_questions(path, ranking.questions(40), ranking, separator=separator)
+    line = next(
+        line for line in pd.read_csv(path, dtype=str).itertuples() if gap in line.other_tags
+    )
+    of_row = ranking.label[(ranking.row == int(line.row) - 1) & (ranking.answer != 0)]
+    assert line.other_tags.split(gap) == [label for label in of_row if label != line.tag]
+
+
 def test_the_other_tags_are_shown_and_need_not_come_back(asked):
     ranking, _, path, fill = asked
 

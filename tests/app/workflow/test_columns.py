@@ -175,3 +175,17 @@ def test_lines_about_tags_that_no_row_has(make):
     table = make([{"tags": "dog"}], vocabulary=merged("dgo"))
     assert table.tags() == [["dog"]]
     assert table.applied.counts == [0]
+
+
+def test_all_columns_that_are_not_learned_from_are_named(make):
+    rows = [
+        {"id": i, "tags": "a", "title": f"lamp {i}", "x": i % 3, "page": f"https://x.org/{i}"}
+        for i in range(9)
+    ]
+    assert make(rows, text=["title"]).features().left_out == ["x", "page"]
+
+
+def test_a_column_that_no_name_resembles_is_answered_with_all_of_them(make):
+    rows = [{"section": "s", "summary": "t", "tags": "a"}]
+    with pytest.raises(InputError, match="'description'; there are section, summary, tags"):
+        make(rows, text=["description"])

@@ -3,8 +3,10 @@
 import argparse
 from typing import Any
 
+from schirn._files import brief
 from schirn.app.cli._reading import check_outputs
 from schirn.app.tables import (
+    foreign_separators,
     is_database,
     open_table,
     read_changes,
@@ -86,6 +88,7 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
     table = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
     new = {}
     raw = {}
+    n_rows = 0
     name = changes.column
     conflicts = list[str]()
     if len(changes):
@@ -98,11 +101,16 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
         cells = table.column(name)
         exchange = changes.apply if forward else changes.undo
         keys = row_keys(table, name, changes.id_column) if changes.keys else None
-        about: dict[str, Any] = {"keys": keys, **table.cell_options(name)}
+        about = table.cell_options(name)
+        skipped = conflicts if args.partial else None
         try:
-            new[name] = exchange(cells, conflicts=conflicts if args.partial else None, **about)
+            new[name] = exchange(cells, keys=keys, conflicts=skipped, **about)
         except InputError as error:
             raise InputError(f"{args.data}: {error}", parameter="partial") from None
+        pairs = zip(cells, new[name], strict=True)
+        n_rows = sum(old is not cell and repr(old) != repr(cell) for old, cell in pairs)
+        if forward:
+            _warn_of_separators(changes, cells, about)
         if not forward:
             raw[name] = changes.raw_places(len(cells), keys)
     for conflict in conflicts:
@@ -110,8 +118,21 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
     if args.output:
         write_copy(args.output, table, new, {}, separator=changes.separator, raw=raw)
     verb = "listed" if conflicts else "applied" if forward else "undone"
-    _print(args, changes, len(conflicts), verb)
+    _print(args, changes, len(conflicts), n_rows, verb)
     return CONFLICTS if conflicts else 0
+
+
+def _warn_of_separators(changes: ChangeList, cells: list[Any], about: dict[str, Any]) -> None:
+    """Warn of a new tag that holds another separator, as an edited list may."""
+    found = foreign_separators(changes, cells, **about)
+    if found:
+        row, tag, mark = found[0]
+        more = f", and {number(len(found) - 1, 'more such tag')}" if len(found) > 1 else ""
+        note(
+            f"note: row {row + 1} gets the new tag {brief(tag)}, which contains {mark!r}, but the "
+            f"separator of the list is {changes.separator!r}{more}",
+            error=True,
+        )
 
 
 def _change_database(args: argparse.Namespace, forward: bool) -> int:
@@ -146,11 +167,15 @@ def _change_database(args: argparse.Namespace, forward: bool) -> int:
     return 0
 
 
-def _print(args: argparse.Namespace, changes: ChangeList, n_conflicts: int, verb: str) -> None:
+def _print(
+    args: argparse.Namespace, changes: ChangeList, n_conflicts: int, n_rows: int, verb: str
+) -> None:
     counts = changes.counts()
-    n_rows = len(changes.cells) - n_conflicts
     if args.json:
-        summary = {"n_changes": len(changes), **{f"{kind}s": n for kind, n in counts.items()}}
+        summary = {
+            "n_changes": sum(counts.values()),
+            **{f"{kind}s": n for kind, n in counts.items()},
+        }
         summary |= {"rows_changed": n_rows, "conflicts": n_conflicts}
         print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
         return

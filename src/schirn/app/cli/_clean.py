@@ -45,7 +45,7 @@ from schirn.cleaning import NoisyLabels, Reasons
 from schirn.cleaning.centroid_ranker import CENTROIDS
 from schirn.cleaning.noisy_labels import NOT_CHECKED
 from schirn.exceptions import InputError
-from schirn.program.output import facts, note, number, print_json, say, table, working
+from schirn.program.output import facts, note, number, percent, print_json, say, table, working
 from schirn.program.parser import CHECKPOINT
 
 OPTIONS = f"""
@@ -408,7 +408,7 @@ class _Result:
             "ranking": f"{planted} suspicious 10% ({_compared(caught or 0)})" if is_tested else "",
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,
-            "removed": f"{summary['removed']:,} ({summary['removed_share']:.1%} of the tags)"
+            "removed": f"{summary['removed']:,} ({percent(summary['removed_share'])} of the tags)"
             f"{_called_wrong(ranking)}{self.unchecked}{self.spared}",
             "right removals": expected_removals(ranking),
             "more removals": _more_removals(cleaning),
@@ -569,11 +569,13 @@ def _print_next(result: _Result) -> None:
         say("\nNext, answer questions, on a page or in a file:")
         say("  " + "\n  ".join(_next_commands(cleaning)))
         say("Fifty answers take about five minutes.")
-    elif ranking.n_answers and not outputs.copy:
+    elif ranking.n_answers and (not outputs.copy or no_others(ranking)):
         steps = [f"{command} --questions q{len(answers) + 1}.csv"]
-        if ranking.removed.any():
+        heading = "\nNext, answer more questions:"
+        if ranking.removed.any() and not outputs.copy:
             steps = [f"{command} -o cleaned.csv", *steps]
-        say("\n  ".join(("\nNext, write the copy, or answer more questions:", *steps)))
+            heading = "\nNext, write the copy, or answer more questions:"
+        say("\n  ".join((heading, *steps)))
 
 
 def _same_command(cleaning: TableCleaning) -> str:

@@ -22,6 +22,7 @@ from schirn.app.workflow import (
     read_vocabulary,
 )
 from schirn.cleaning import NoisyLabels
+from schirn.cleaning.noisy_labels import WAYS_ON
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import FIRST_STEP
 from schirn.exceptions import InputError
@@ -233,7 +234,7 @@ def no_others(ranking: NoisyLabels) -> str:
     none = f"none at a precision of {ranking.precision:.0%}"
     target = ranking.next_target
     if target is None:
-        return f"{none}, nor at lower ones down to 50%"
+        return f"{none}, nor at lower ones down to 50%; {WAYS_ON}"
     return f"{none}; --precision {target:g} would remove more"
 
 

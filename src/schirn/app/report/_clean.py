@@ -10,6 +10,7 @@ import numpy as np
 
 from schirn._files import shortened
 from schirn.app.report._trade_off import TradeOffPlot
+from schirn.program.output import percent
 from schirn.program.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class CleanReport:
         -------
         str
         """
+        whole = self.ranking.summary()
         labels = self.ranking.labels()
         cards = self.cards()
         suggestions = self.suggestions()
@@ -109,9 +111,11 @@ class CleanReport:
             "schirn.app.report",
             "clean.html",
             title=self.title,
-            whole=self.ranking.summary(),
+            whole=whole,
+            removed_share=percent(whole["removed_share"]),
             findings=self.findings,
             sentence=self.ranking.sentence,
+            idle=self.ranking.trade_off_sentence,
             missing_sentence=self.ranking.missing.sentence,
             voices=[voice.sentence for voice in self.ranking.voices()],
             labels=labels[:MAX_LABELS],

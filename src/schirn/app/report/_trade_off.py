@@ -1,5 +1,6 @@
 """Plot of the trade-off: number of removed tags at each target precision."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,15 @@ class Bar:
     def middle(self) -> float:
         """Horizontal centre, for the captions of the bar."""
         return self.x + self.width / 2
+
+    @property
+    def wrong_left(self) -> str:
+        """Bounds of the number of wrong tags left, in words, with no more digits than they have."""
+        if math.isnan(self.line.wrong_left):
+            return "unknown"
+        bounds = self.line.wrong_left_interval
+        low, high = (f"{float(f'{round(n):.2g}'):,.0f}" for n in bounds)
+        return low if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True)

@@ -413,8 +413,8 @@ class Interview:
         Returns
         -------
         list of dict
-            With the keys "precision", "removed", "right" and "left"; None for values that the
-            answers do not allow estimating.
+            With the keys "precision", "removed", "right" and "left" (bounds of the number of wrong
+            tags left); None for values that the answers do not allow estimating.
         """
         return self._cached_trade_off(status.tobytes(), self._rule_key)
 
@@ -425,7 +425,7 @@ class Interview:
                 "precision": line.precision,
                 "removed": line.removed,
                 "right": None if np.isnan(line.right_share) else line.right_share,
-                "left": None if np.isnan(line.wrong_left) else line.wrong_left,
+                "left": None if np.isnan(line.wrong_left) else line.wrong_left_interval,
             }
             for line in ranking.trade_off()
         ]
@@ -577,7 +577,9 @@ def say_what_is_known(ranking: NoisyLabels, kind: str, at_once: Array) -> str:
     # No forecast is made if the answers contradict it.
     if len(ahead) and not np.isnan(forecast(len(ahead))):
         hits = np.abs(1 - work.hit - work.probability[ahead]).sum()
-        parts.append(f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}")
+        low, high = work.posterior.hits_interval(work.normal_score[ahead])
+        about = f"about {hits:.0f} of the next {len(ahead)} {suspects} are {hit}"
+        parts.append(f"{about} (90% interval: {low:.0f} to {high:.0f})")
     if kind == LISTED and (sentence := ranking.trade_off_sentence):
         # The page itself explains how to choose another target.
         words = sentence.partition(" (")[0].removesuffix(".")

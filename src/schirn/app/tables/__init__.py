@@ -2,10 +2,10 @@
 
 from schirn.app.tables._arrow import ParquetNumbers as ParquetNumbers
 from schirn.app.tables._arrow import number_blocks as number_blocks
+from schirn.app.tables._changes import foreign_separators as foreign_separators
 from schirn.app.tables._changes import keyed_changes, read_changes, row_keys
 from schirn.app.tables._changes import with_vocabulary as with_vocabulary
 from schirn.app.tables._checks import KINDS as KINDS
-from schirn.app.tables._checks import SEPARATORS as SEPARATORS
 from schirn.app.tables._checks import Finding, look_at_table
 from schirn.app.tables._expect import Expectations, RunSummary, Violation
 from schirn.app.tables._expect import frequency_drift as frequency_drift

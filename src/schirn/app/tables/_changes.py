@@ -32,11 +32,11 @@ from schirn._input import is_missing
 from schirn._text import header_delimiter
 from schirn.app.tables._files import open_table
 from schirn.app.tables._table import Table
-from schirn.cleaning import Vocabulary
+from schirn.cleaning import SEPARATORS, Vocabulary
 from schirn.cleaning.changes import FIELDS, Change, ChangeList, canonical_cell, check_change
 from schirn.cleaning.vocabulary import apply_vocabulary
 from schirn.exceptions import DataError, InputError
-from schirn.labels.cells import check_separator, split_tags
+from schirn.labels.cells import TagCells, check_separator, split_tags
 
 ADDED_COLUMNS = ("removed", "confidence", "added", "note", "suggested", "suggested_confidence")
 """Endings of the names of columns that cleaning adds, after the name of the column of tags."""
@@ -196,6 +196,41 @@ def with_vocabulary(
         why = f"line {line} of the vocabulary"
         all_changes.append(Change(edit.row, edit.change, edit.before, edit.after, None, why))
     return all_changes
+
+
+def foreign_separators(
+    changes: ChangeList, cells: Sequence[Any], **how: Any
+) -> list[tuple[int, str, str]]:
+    """Return tags that the changes bring to a table although another separator is in them.
+
+    Such a tag is probably two, typed with the wrong separator. A slash is often part of a name.
+
+    Parameters
+    ----------
+    changes : ChangeList
+        The changes.
+    cells : sequence
+        The column before the changes.
+    **how
+        Representation of the tags, as in `ChangeList.apply`.
+
+    Returns
+    -------
+    list of tuple of int and two str
+        Row from 0, tag and separator.
+    """
+    marks = [mark for mark in SEPARATORS if mark not in (changes.separator, "/")]
+    found = []
+    for change in changes:
+        for tag in split_tags(change.after, changes.separator):
+            mark = next((mark for mark in marks if mark in tag), None)
+            if mark is not None and tag != change.before:
+                found.append((change.row, tag, mark))
+    if not found:
+        return []
+    form = TagCells.of(cells, changes.separator, **how)
+    known = {tag for cell in cells for tag in form.split(cell)}
+    return [line for line in found if line[1] not in known]
 
 
 def _parsed(line: Sequence[str]) -> tuple[Change, Any, str, str | None, tuple[str, ...]]:

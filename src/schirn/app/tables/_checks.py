@@ -13,7 +13,7 @@ import numpy as np
 
 from schirn._files import brief, brief_list
 from schirn._input import check_same_length, is_missing
-from schirn.cleaning import SAME_NAME, alike_pairs
+from schirn.cleaning import SAME_NAME, SEPARATORS, alike_pairs
 from schirn.labels.tags import Tags, read_tags
 
 KINDS = (
@@ -25,11 +25,13 @@ KINDS = (
     "tags_in_all_rows",
     "tags_in_one_row",
 )
-SEPARATORS = (";", ",", "|", "/", "\t")
-# The separator that is often part of a name.
+# The one that is often part of a name.
 _SLASH = "/"
 # What people write instead of leaving a cell empty, in small letters.
-_PLACEHOLDERS = ("n/a", "na", "none", "null", "-", "nan", "unknown", "tbd")
+_PLACEHOLDERS = ("n/a", "na", "none", "null", "-", "nan", "unknown", "tbd", "todo")
+# "none" may be a level of its own, as in "licence::none", and "na" a name.
+_PLACEHOLDERS_OF_A_LEVEL = ("n/a", "null", "nan", "unknown", "tbd", "todo")
+_LEVEL = re.compile(r":+")
 
 _MAX_EXAMPLES = 20
 # Minimum number of rows of a tag with another separator that is a name of its own, and minimum
@@ -225,7 +227,7 @@ def _is_name(name: str, mark: str, counts: dict[str, int]) -> bool:
 def _placeholders(tags: Tags) -> Finding | None:
     """Find placeholders: tags of several rows that mean "no tag"."""
     pairs = zip(tags.names, tags.counts.tolist(), strict=True)
-    counts = {name: n for name, n in pairs if n > 1 and name.strip().lower() in _PLACEHOLDERS}
+    counts = {name: n for name, n in pairs if n > 1 and _is_placeholder(name)}
     names = sorted(counts, key=lambda name: -counts[name])
     return _finding(
         "placeholders",
@@ -239,6 +241,13 @@ def _placeholders(tags: Tags) -> Finding | None:
         _rows_with(tags, names),
         tags=names,
     )
+
+
+def _is_placeholder(name: str) -> bool:
+    """Whether a tag, or the last level of one such as "culture::TODO", stands for none."""
+    word = name.strip().lower()
+    level = _LEVEL.split(word)[-1].strip()
+    return word in _PLACEHOLDERS or (level != word and level in _PLACEHOLDERS_OF_A_LEVEL)
 
 
 def _spelling(tags: Tags) -> Finding | None:

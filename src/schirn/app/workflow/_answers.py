@@ -27,19 +27,15 @@ from schirn._text import header_delimiter
 from schirn.app.tables import open_table
 from schirn.app.workflow._decisions import NOT_SURE, RIGHT, WRONG, Decision, RowContent
 from schirn.app.workflow._label_tools import BY_ID, Task, TaskAnswer, is_task_file, read_tasks
-from schirn.cleaning import Round, Vocabulary
+from schirn.cleaning import ANSWER_WORDS, Round, Vocabulary
 from schirn.cleaning.certificate import Certificate, tags_digest
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, Questions, cells_of
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
 
-_ANSWERS = {
-    "": "",
-    **dict.fromkeys(("yes", "y", "right", "correct", "true", "1", "1.0"), RIGHT),
-    **dict.fromkeys(("no", "n", "wrong", "incorrect", "false", "0", "0.0"), WRONG),
-    **dict.fromkeys(("?", "unsure", "unknown"), NOT_SURE),
-}
+_NAMES = {True: RIGHT, False: WRONG, None: NOT_SURE}
+_ANSWERS = {"": "", **{word: _NAMES[right] for word, right in ANSWER_WORDS.items()}}
 _COLUMNS = ("right", "row", "tag", "question")
 _QUESTION = re.compile(
     rf"(?P<kind>{LISTED}|{MISSING}):(?P<table>[0-9a-f]{{12}})"
@@ -139,6 +135,7 @@ def write_questions(
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
     earlier: Mapping[tuple[int, str], object] | None = None,
+    separator: str = ";",
 ) -> None:
     """Write questions as a CSV file with an empty column, `right`, sorted by row.
 
@@ -159,6 +156,8 @@ def write_questions(
         of their row has changed by then.
     earlier : dict from (row, tag) to Decision, optional
         Earlier answers about rows that have changed since; they are shown.
+    separator : str, default=";"
+        Text between the other tags of a row.
     """
     tasks = question_tasks(
         questions,
@@ -174,18 +173,19 @@ def write_questions(
     names = [name for name in order if columns.get(name, "") is not None]
     lines = []
     for task in tasks:
-        other_tags = _other_tags(ranking, task.row, task.tag)
+        other_tags = _other_tags(ranking, task.row, task.tag, separator)
         cells = {**vars(task), "row": str(task.row + 1), "other_tags": other_tags, "right": ""}
         lines.append([cells[name] for name in names])
     _write(path, names, lines)
 
 
-def _other_tags(ranking: NoisyLabels, row: int, tag: str) -> str:
+def _other_tags(ranking: NoisyLabels, row: int, tag: str, separator: str) -> str:
     """Return the other tags of a row as one text, without those that were called wrong."""
     start, end = np.searchsorted(ranking.row, (row, row + 1)).tolist()
     columns = ranking.column[start:end][ranking.answer[start:end] != 0]
     names = [ranking.label_names[j] for j in columns]
-    return "; ".join(name for name in names if name != tag)
+    gap = f"{separator} " if separator == separator.strip() else separator
+    return gap.join(name for name in names if name != tag)
 
 
 def question_tasks(

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from schirn._input import Array, is_missing, suggest
 from schirn._progress import stage
 from schirn._text import to_numbers
 from schirn.app.tables import (
-    SEPARATORS,
     ParquetNumbers,
     Table,
     number_blocks,
@@ -29,7 +27,7 @@ from schirn.app.tables import (
 )
 from schirn.app.workflow._decisions import RowContent
 from schirn.app.workflow._vocabulary import vocabulary_in_training
-from schirn.cleaning import AppliedVocabulary, MissingTags, Vocabulary
+from schirn.cleaning import AppliedVocabulary, MissingTags, Vocabulary, other_separator
 from schirn.cleaning.changes import ChangeList, changes_of
 from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
 from schirn.cleaning.vocabulary import apply_vocabulary
@@ -41,10 +39,6 @@ from schirn.scale.cluster import lazy_blocks, lazy_texts, rows_per_block
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile, copy_to_file
 
-# Below this share of the cells, the default separator may be part of a tag.
-_STRAY = 0.05
-# A separator in this many times as many cells as the default is the one that the table uses.
-_CLEARLY = 10
 # Columns of more bytes than this are not read together with the rest of a table.
 _LARGE = 2**26
 # Maximum number of texts that a Dask worker converts at once.
@@ -65,7 +59,7 @@ class Features:
     source: str
     groups: Sequence[Any] | None
     left_out: Sequence[str] = ()
-    """Columns of numbers or sentences that are not learned from."""
+    """Columns that are not learned from, other than ids."""
     transformer: TableFeatures | None = None
     """The fitted features; None if they come from an .npy file or are on Dask workers."""
 
@@ -315,28 +309,13 @@ class TagTable:
             )
 
     def _other_separator(self, usual: Collection[str] = ()) -> tuple[str, str]:
-        """Return the likely separator and a sentence about it; two empty strings if there is none.
-
-        Few have the separator: at most 5% of the cells, or a tenth as many as the other, and most
-        of these do not contain both, as names such as "Washington, DC" would. Marks in the cells of
-        `usual` do not count.
-        """
-        cells = [cell for cell in self.table.column(self.labels) if isinstance(cell, str)]
-        cells = [cell for cell in cells if cell.strip()]
-        own = [cell for cell in cells if self.separator in cell]
-        n_own = len(own)
-        count = f"only {n_own:,}" if n_own else "none"
-        for mark in SEPARATORS:
-            n_other = sum(mark in cell and cell not in usual for cell in cells)
-            if mark == self.separator or 2 * n_other <= len(cells):
-                continue
-            n_both = sum(mark in cell for cell in own)
-            is_rare = _CLEARLY * n_own <= n_other and 2 * n_both < n_own
-            if n_own <= _STRAY * len(cells) or is_rare:
-                name = brief(self.labels)
-                said = f"most cells of {name} contain {mark!r} and {count} {self.separator!r}"
-                return mark, f"{self.path}: {said}"
-        return "", ""
+        """Return the likely separator and a sentence about it, or two empty strings."""
+        found = other_separator(self.table.column(self.labels), self.separator, usual)
+        if found is None:
+            return "", ""
+        mark, count = found
+        said = f"most cells of {brief(self.labels)} contain {mark!r} and {count} {self.separator!r}"
+        return mark, f"{self.path}: {said}"
 
     def new_columns(
         self, suggest: bool = False, add: bool = False, note: bool = False
@@ -590,12 +569,12 @@ class TagTable:
         return {"vectors": lists[0]} if lists else {"columns": names}
 
     def _left_out(self, transformer: TableFeatures | None) -> list[str]:
-        """Return the columns of any kind that are not learned from, other than ids."""
+        """Return the columns that are not learned from, other than ids."""
         used: set[str] = set()
         if transformer is not None:
             used = {name for kind in transformer.kinds for name in transformer.names_of(kind)}
-        names = [*chain(*self._kinds.values()), *filter(None, [self._image])]
-        return [name for name in names if name not in used]
+        names = [*self._free_columns(), *filter(None, [self._image])]
+        return [name for name in names if name.strip() and name not in used]
 
     def more_text(self) -> tuple[list[str], list[str]]:
         """Return the columns of text that are learned from, and others of words to learn from.

@@ -490,7 +490,9 @@ class TableCleaning:
         if tool is not None:
             write_tasks(path, self.tasks(n), tool, show_predictions=show_predictions)
             return
-        write_questions(path, self.questions(n), self.ranking, **self._asked_with)
+        separator = self.source.separator
+        questions = self.questions(n)
+        write_questions(path, questions, self.ranking, separator=separator, **self._asked_with)
 
     def tasks(self, n: int | None = None) -> list[Task]:
         """Return the next questions as tasks of a labeling tool.

@@ -158,7 +158,7 @@ function showTargets({ trade_off: lines, precision }) {
   const parts = [];
   if (removed !== undefined) parts.push(`${tags(removed)} would go`);
   if (removed && right) parts.push(`${percent(right)} of them rightly`);
-  if (left || left === 0) parts.push(`${number(Math.round(left))} wrong ones would stay`);
+  if (left) parts.push(`${bounds(left)} wrong ones would stay`);
   say([`Target ${percent(precision)}`, parts.join(", ")].filter(Boolean).join(": "), "target-line");
   const most = Math.max(1, ...lines.map((line) => line.removed));
   const active = document.activeElement;
@@ -166,6 +166,12 @@ function showTargets({ trade_off: lines, precision }) {
   $("target-rows").replaceChildren(...targets.map((line) => targetRow(line, line === chosen, most)));
   const again = focus && $("target-rows").querySelector(`input[value="${focus}"]`);
   if (again) again.focus();
+}
+
+// Bounds of an estimate, with no more digits than it has.
+function bounds(range) {
+  const [low, high] = range.map((value) => number(Number(Math.round(value).toPrecision(2))));
+  return low === high ? low : `${low} to ${high}`;
 }
 
 function targetRow({ precision: target, removed, right, left }, isChosen, most) {
@@ -176,7 +182,7 @@ function targetRow({ precision: target, removed, right, left }, isChosen, most) 
   bar.style.width = `${(94 * (removed || 0)) / most}%`;
   const count = (value) => (value === undefined || value === null ? "–" : number(Math.round(value)));
   const share = removed && right ? percent(right) : "–";
-  return make("tr", {}, name, make("td", { className: "count bars" }, bar, make("span", {}, count(removed))), make("td", { className: "count" }, share), make("td", { className: "count" }, count(left)));
+  return make("tr", {}, name, make("td", { className: "count bars" }, bar, make("span", {}, count(removed))), make("td", { className: "count" }, share), make("td", { className: "count" }, left ? bounds(left) : "–"));
 }
 
 function offer(id, count, words) {
