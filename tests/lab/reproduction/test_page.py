@@ -141,3 +141,4 @@ def test_the_fits_of_a_study_are_counted():
     text = page(results, studies)
     assert "2 fits and their searches, which took 2.0 hours of wall time in one process" in text
     assert "## Studies\n\n**A table of the study**" in text
+    assert "| folds |" in text
