@@ -43,9 +43,22 @@ def test_distances_are_means_over_the_settings_with_a_result():
     text = page(results)
     found = {line[0]: line[1:] for line in table(text, "Ours − published, in points")}
     assert found["Schirn"][:1] == ["0.0"]
-    assert found["Schirn"][2:] == ["1", "1", "3"]
-    assert found["GLC‡"] == ["–", "–", "0", "0", "0"]
-    assert found["NLR"][1:] == ["–", "0", "0", "1"]
+    assert found["Schirn"][3:] == ["1", "1", "3"]
+    assert found["GLC‡"] == ["–", "–", "–", "0", "0", "0"]
+    assert found["NLR"][1] == "–"
+    assert found["NLR"][3:] == ["0", "0", "1"]
+
+
+def test_distances_above_and_below_do_not_cancel():
+    """Printed: 67.7 and 67.4."""
+    results = [
+        make_result("scene", 1, "FPML", 0, average_precision=0.777),
+        make_result("scene", 2, "FPML", 0, average_precision=0.574),
+    ]
+    text = page(results)
+    found = {line[0]: line[1:] for line in table(text, "Ours − published, in points")}
+    assert found["FPML‡"] == ["0.0", "10.0", "1", "0", "2"]
+    assert "To exceed printed values is no success of a reconstruction (‡) either" in text
 
 
 def test_the_page_of_other_sets_has_no_distance_and_no_comparison():
