@@ -133,6 +133,7 @@ def test_printed_figures_are_compared_with_all_splits_and_the_best():
     assert "over 2 settings" in sentence
     assert "is +7.12 points on average over all random splits, and +0.12 on the best" in sentence
     assert "over all splits is 3.0, over the best five 1.0, and printed 0.5." in sentence
+    assert sentence.endswith("this does not show that splits were selected.")
     assert found(split_choice=made([split(1.0, 2.0, None)])) == []
 
 
