@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from schirn.estimators import Schirn
 from schirn.lab.bench import (
+    Cell,
     Comparison,
     Contender,
     Published,
@@ -17,6 +18,7 @@ from schirn.lab.bench import (
     stats,
 )
 from schirn.lab.bench.tables import signed
+from schirn.lab.reproduction._preprocessing import THRESHOLDS
 from schirn.lab.reproduction._studies import Study, printed
 from schirn.lab.reproduction._sweeps import SEARCHED, SYMBOLS, sensitivity_curves
 
@@ -39,6 +41,7 @@ def findings(
         "ablation": _ablation,
         "sensitivity": _sensitivity,
         "authors_folds": _authors_folds,
+        "preprocessing": _preprocessing,
         "split_choice": _split_choice,
     }
     for name, make in makers.items():
@@ -285,6 +288,28 @@ def _authors_folds(study: Study) -> list[str]:
 def _on_birds(method: str, metric: str) -> Published:
     """Return the value that the paper prints for Birds with r = 3."""
     return published_values()[metric, "birds", "3", method]
+
+
+def _preprocessing(study: Study) -> list[str]:
+    """State what the preprocessing of the release changes."""
+    lines: dict[str, list[Sequence[Cell]]] = {}
+    for line in study.table.body:
+        lines.setdefault(f"{line[0].text} r={line[1].text}", []).append(line)
+    texts = []
+    for setting, (plain, *others) in lines.items():
+        parts = []
+        for k, method in enumerate(study.table.head[3:], start=3):
+            values = [value for line in others if (value := line[k].value) is not None]
+            if values and plain[k].value is not None:
+                span = f"{min(values):.1f} to {max(values):.1f}"
+                parts.append(f"{method} {span} (without: {plain[k].value:.1f})")
+        texts += [f"{setting}, {', '.join(parts)}"] if parts else []
+    if not texts:
+        return []
+    return [
+        "Average precision with the preprocessing of the release, at thresholds from "
+        f"{min(THRESHOLDS):g} to {max(THRESHOLDS):g}: {'; '.join(texts)}."
+    ]
 
 
 def _split_choice(study: Study) -> list[str]:

@@ -139,6 +139,7 @@ _WORDS = {
     "cooccurrence": "labels tied in pairs",
     "sensitivity": "parameter sensitivity",
     "authors_folds": "folds of NLR's authors",
+    "preprocessing": "preprocessing of the release",
 }
 
 
