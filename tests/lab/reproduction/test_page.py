@@ -91,6 +91,24 @@ def test_only_the_quick_part_is_called_so(whole):
     assert "**This is the quick part**" in quick
 
 
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"rows": "3 of 3", "mine": "2 of 2"}, "All planned fits are finished."),
+        (
+            {"rows": "3 of 4", "mine": "2 of 2"},
+            "Finished fits, out of those planned: tables with the features of the paper: 3 of 4; "
+            "mine: 2 of 2.",
+        ),
+    ],
+)
+def test_the_page_says_how_much_is_finished(counts, words):
+    results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
+    texts = pages({"rows": results}, {}, {}, part=FULL, skipped={}, finished=counts)
+    line = "**Code**: schirn 0.1 (1 fits). Only fits of the current code are shown. "
+    assert f"\n\n{line}{words}\n\n- All methods" in texts["reproduction.md"]
+
+
 def test_methods_left_out_are_named():
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
     assert lines(page(results, part=QUICK), "- Left out") == [
@@ -138,6 +156,7 @@ def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
     text = page(rows, oracle=best)
     assert "Schirn†" in text.split("**Average precision")[1]
     assert "Schirn gains +2.0 points of average precision over the choice on held-out" in text
+    assert "| folds |" in text
     large = make_result("chess", 10, "Schirn", 0, average_precision=0.5)
     assert lines(page([*rows, large]), "- Only the first") == [
         "- Only the first 2 of 5 folds, for time: kernel.",
@@ -154,4 +173,3 @@ def test_the_fits_of_a_study_are_counted():
     text = page(results, studies)
     assert "2 fits and their searches, which took 2.0 hours of wall time in one process" in text
     assert "## Studies\n\n**A table of the study**" in text
-    assert "| folds |" in text

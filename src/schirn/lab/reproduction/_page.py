@@ -145,8 +145,10 @@ _WORDS = {
 
 def _finished(counts: Mapping[str, str]) -> str:
     """Describe how much of the plan has been run with the present code."""
+    if counts and all(done == planned for done, _, planned in map(str.split, counts.values())):
+        return "All planned fits are finished."
     parts = [f"{_WORDS.get(name, name)}: {count}" for name, count in counts.items()]
-    return "; ".join(parts)
+    return f"Finished fits, out of those planned: {'; '.join(parts)}." if parts else ""
 
 
 def _versions(fits: Sequence[Result]) -> list[str]:
@@ -176,11 +178,11 @@ def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
         for label in labels:
             mean = finite_mean(r["distance"] for r in compared if r["metric"] == label)
             body[-1].append(Cell("–" if math.isnan(mean) else signed(mean)))
+        mean = finite_mean(abs(record["distance"]) for record in compared)
+        body[-1].append(Cell("–" if math.isnan(mean) else f"{100 * mean:.1f}"))
         verdicts = [record["reached"] for record in compared]
         counts = (verdicts.count("yes"), verdicts.count("nearly"), len(verdicts))
         body[-1] += [Cell(str(count)) for count in counts]
-        mean = finite_mean(abs(record["distance"]) for record in compared)
-        body[-1].append(Cell("–" if math.isnan(mean) else f"{100 * mean:.1f}"))
     table = Table(
         "distance",
         "Ours − published, in points, mean over the settings",
