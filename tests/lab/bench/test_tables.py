@@ -170,6 +170,65 @@ def test_win_tie_loss_totals_leave_the_ceiling_out():
     assert sum(int(n) for n in table.body[0][glc].text.split("/")) == 9
 
 
+def with_fewer_folds():
+    """Schirn wins wherever it has five folds; with two folds, the test finds nothing."""
+    return [
+        make_result(
+            dataset,
+            1,
+            method,
+            fold,
+            average_precision=value + fold / 100 + wobble * fold % 2 / 50,
+            hamming_loss=value / 2 + fold / 100,
+        )
+        for dataset, n_folds in (("a", 5), ("b", 5), ("large", 2))
+        for method, value, wobble in (("Schirn", 0.5, 0), ("NLR", 0.4, 1))
+        for fold in range(n_folds)
+    ]
+
+
+def test_settings_with_fewer_folds_are_counted_apart():
+    metrics = ["average_precision", "hamming_loss"]
+    table = tables.win_tie_loss(with_fewer_folds(), "Schirn", metrics, published=True)
+    assert {line[0].text: line[1].body() for line in table.body} == {
+        "average precision ↑": "2/0/0 [23/0/0]",
+        "Hamming loss ↓": "0/0/2 [17/6/0]",
+        "total": "2/0/2 [103/8/4]",
+        "total without Hamming loss": "2/0/0 [86/2/4]",
+        "total of 1 setting with 2 folds": "0/1/1",
+        "total of 1 setting with 2 folds without Hamming loss": "0/1/0",
+    }
+    assert table.foot == 4
+    (note,) = (note for note in table.notes if note.startswith("Counted: "))
+    assert note.startswith("Counted: 2 settings with 5 folds.")
+    assert "have totals of their own: large r=1. A test over 2 folds has one degree of" in note
+    assert any("depends on the threshold of predict" in note for note in table.notes)
+
+
+def test_a_failed_fold_does_not_set_its_setting_apart():
+    results = [r for r in with_fewer_folds() if r["dataset"] != "large"]
+    failed = lost("a", 1, "NLR", 4)
+    kept = [r for r in results if (r["dataset"], r["method"], r["fold"]) != ("a", "NLR", 4)]
+    table = tables.win_tie_loss([*kept, failed], "Schirn", ["average_precision"])
+    assert [line[0].text for line in table.body] == ["average precision ↑", "total"]
+    assert table.body[0][1].text == "2/0/0"
+
+
+def test_two_folds_everywhere_are_pointed_out():
+    results = [r for r in with_fewer_folds() if r["fold"] < 2]
+    table = tables.win_tie_loss(results, "Schirn", ["average_precision"])
+    assert any(note.startswith("All settings have 2 folds.") for note in table.notes)
+    table = tables.results(results, "average_precision", folds=True)
+    assert any("one degree of freedom" in note for note in table.notes)
+
+
+def test_the_folds_of_every_setting_are_shown_on_request():
+    table = tables.results(with_fewer_folds(), "average_precision", folds=True)
+    assert table.head[-1] == "folds"
+    assert [line[-1].text for line in table.body] == ["5", "5", "2"]
+    assert "folds" not in tables.results(with_fewer_folds(), "average_precision").head
+
+
 def test_costs_by_hand():
     results = [
         make_result(

@@ -107,7 +107,18 @@ def test_the_sensitivity_is_the_span_of_the_means():
     results = sweep("alpha", 0.5, 0.40, 0.44) + sweep("alpha", 0.8, 0.5, 0.5)
     results += sweep("alpha", 0.5, 0.5, dataset="b") + sweep("alpha", 0.8, 0.6, dataset="b")
     (sentence,) = found(sensitivity=made(results))
-    assert "alpha 9.0 points on average, at most 10.0" in sentence
+    assert "α from 0.5 to 0.8: 9.0 (10.0)" in sentence
+
+
+def test_the_sensitivity_within_the_ranges_of_the_paper_stands_beside_that_of_the_sweep():
+    results = sweep("alpha", 0.0, 0.1) + sweep("alpha", 0.2, 0.5) + sweep("alpha", 2.0, 0.6)
+    results += sweep("lam", 10_000.0, 0.3)
+    (sentence,) = found(sensitivity=made(results))
+    narrow, wide = sentence.split("over the whole sweep, with α = 0, the ablation")
+    assert "α from 0.2 to 2: 10.0 (10.0)" in narrow
+    assert "λ" not in narrow, "the paper searches no such value"
+    assert "α from 0 to 2: 50.0 (50.0)" in wide
+    assert "λ from 10,000 to 10,000" in wide
 
 
 def split(mean, best, printed):
@@ -122,6 +133,7 @@ def test_printed_figures_are_compared_with_all_splits_and_the_best():
     assert "over 2 settings" in sentence
     assert "is +7.12 points on average over all random splits, and +0.12 on the best" in sentence
     assert "over all splits is 3.0, over the best five 1.0, and printed 0.5." in sentence
+    assert sentence.endswith("this does not show that splits were selected.")
     assert found(split_choice=made([split(1.0, 2.0, None)])) == []
 
 

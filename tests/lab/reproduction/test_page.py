@@ -43,9 +43,22 @@ def test_distances_are_means_over_the_settings_with_a_result():
     text = page(results)
     found = {line[0]: line[1:] for line in table(text, "Ours − published, in points")}
     assert found["Schirn"][:1] == ["0.0"]
-    assert found["Schirn"][2:] == ["1", "1", "3"]
-    assert found["GLC‡"] == ["–", "–", "0", "0", "0"]
-    assert found["NLR"][1:] == ["–", "0", "0", "1"]
+    assert found["Schirn"][3:] == ["1", "1", "3"]
+    assert found["GLC‡"] == ["–", "–", "–", "0", "0", "0"]
+    assert found["NLR"][1] == "–"
+    assert found["NLR"][3:] == ["0", "0", "1"]
+
+
+def test_distances_above_and_below_do_not_cancel():
+    """Printed: 67.7 and 67.4."""
+    results = [
+        make_result("scene", 1, "FPML", 0, average_precision=0.777),
+        make_result("scene", 2, "FPML", 0, average_precision=0.574),
+    ]
+    text = page(results)
+    found = {line[0]: line[1:] for line in table(text, "Ours − published, in points")}
+    assert found["FPML‡"] == ["0.0", "10.0", "1", "0", "2"]
+    assert "To exceed printed values is no success of a reconstruction (‡) either" in text
 
 
 def test_the_page_of_other_sets_has_no_distance_and_no_comparison():
@@ -76,6 +89,24 @@ def test_only_the_quick_part_is_called_so(whole):
     quick = page(results, part=QUICK)
     assert "Written by `schirn reproduce --quick`: 1 fits" in quick
     assert "**This is the quick part**" in quick
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"rows": "3 of 3", "mine": "2 of 2"}, "All planned fits are finished."),
+        (
+            {"rows": "3 of 4", "mine": "2 of 2"},
+            "Finished fits, out of those planned: tables with the features of the paper: 3 of 4; "
+            "mine: 2 of 2.",
+        ),
+    ],
+)
+def test_the_page_says_how_much_is_finished(counts, words):
+    results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
+    texts = pages({"rows": results}, {}, {}, part=FULL, skipped={}, finished=counts)
+    line = "**Code**: schirn 0.1 (1 fits). Only fits of the current code are shown. "
+    assert f"\n\n{line}{words}\n\n- All methods" in texts["reproduction.md"]
 
 
 def test_methods_left_out_are_named():
@@ -125,6 +156,7 @@ def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
     text = page(rows, oracle=best)
     assert "Schirn†" in text.split("**Average precision")[1]
     assert "Schirn gains +2.0 points of average precision over the choice on held-out" in text
+    assert "| folds |" in text
     large = make_result("chess", 10, "Schirn", 0, average_precision=0.5)
     assert lines(page([*rows, large]), "- Only the first") == [
         "- Only the first 2 of 5 folds, for time: kernel.",

@@ -51,6 +51,7 @@ def test_printed_figures_stand_beside(data):
     study = split_choice([setting(data, "birds", 3)], n_splits=5)
     (line,) = study.table.body
     assert line[4].text == "61.8 ± 0.6"
+    assert "does not show that splits were selected" in study.table.notes[-1]
     record = study.records[0]
     assert line[5].value == pytest.approx(61.8 - record["mean"])
     # With as many splits as the best ones, both are the same.

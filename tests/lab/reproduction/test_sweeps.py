@@ -27,14 +27,25 @@ def test_sweeps_leave_out_runs_that_failed():
         {"dataset": "c", "params": at, "metrics": {"average_precision": 0.6}},
     ]
     assert cells(_sweeps.sensitivity(results)) == [
-        ["a", "α", "50.0", "0.8", "75.0", "0.5", "25.0"],
-        ["a", "β", "50.0", "0.05", "50.0", "0.05", "0.0"],
-        ["a", "λ", "50.0", "100", "50.0", "100", "0.0"],
-        ["c", "α", "60.0", "0.5", "60.0", "0.5", "0.0"],
+        ["a", "α", "50.0", "0.8", "75.0", "0.5", "25.0", "25.0"],
+        ["a", "β", "50.0", "0.05", "50.0", "0.05", "0.0", "0.0"],
+        ["a", "λ", "50.0", "100", "50.0", "100", "0.0", "0.0"],
+        ["c", "α", "60.0", "0.5", "60.0", "0.5", "0.0", "0.0"],
     ]
     curves = _sweeps.sensitivity_curves(results)
     assert curves["a", "alpha"] == {0.5: 75.0, 0.8: 50.0}
     assert ("b", "alpha") not in curves
+
+
+def test_values_that_the_paper_does_not_search_have_a_range_of_their_own():
+    results = [
+        {"dataset": "a", "params": {**_sweeps.CENTRE, "alpha": value}, "metrics": {name: height}}
+        for value, height in ((0.0, 0.1), (0.1, 0.4), (2.0, 0.5))
+        for name in ("average_precision",)
+    ]
+    study = _sweeps.sensitivity(results)
+    assert cells(study)[0] == ["a", "α", "10.0", "0", "50.0", "2", "40.0", "10.0"]
+    assert study.table.notes[-1].endswith("searches: α 0.1 to 2, β 0.01 to 0.1, λ 0.1 to 1000.")
 
 
 def test_one_parameter_varies_at_a_time(data, tmp_path, monkeypatch):

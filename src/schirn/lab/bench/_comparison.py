@@ -239,6 +239,16 @@ def setting_of(result: Result, kinds: bool = False) -> Setting:
     return Setting(str(result["dataset"]), r, noise)
 
 
+def folds_of(results: Iterable[Result]) -> dict[Setting, int]:
+    """Count the folds of each setting over all seeds, including those that failed."""
+    results = list(results)
+    kinds = _named_kinds(results)
+    folds: dict[Setting, set[Fold]] = {setting: set() for setting in _settings(results, kinds)}
+    for result in results:
+        folds[setting_of(result, kinds)].add((result.get("seed"), result.get("fold")))
+    return {setting: len(found) for setting, found in folds.items()}
+
+
 def default_reference(results: Sequence[Result]) -> str | None:
     """Return the method that others are compared with by default: Sieve, else Schirn."""
     names = {result["method"] for result in results}

@@ -1,7 +1,7 @@
 """Statistical tests that compare methods: over the folds of a setting, and over data sets."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -237,6 +237,7 @@ def win_tie_loss(
     *,
     alpha: float = 0.05,
     test: str = DEFAULT_TEST,
+    settings: Collection[Setting] | None = None,
 ) -> dict[str, WinTieLoss]:
     """Count the settings in which `reference` beats, ties with and loses to each other method.
 
@@ -253,6 +254,8 @@ def win_tie_loss(
     test : {"corrected", "paired"}
         The t-test over folds of Nadeau and Bengio (`corrected_t`), or the one that papers use
         (`paired_t`), which finds too many differences.
+    settings : list of Setting, optional
+        Settings to count; by default all.
 
     Returns
     -------
@@ -275,7 +278,8 @@ def win_tie_loss(
     counts = {}
     for c in comparison.contenders:
         if c != ours:
-            verdicts_of_c = [words[s, c] for s in comparison.settings]
+            chosen = comparison.settings if settings is None else settings
+            verdicts_of_c = [words[s, c] for s in chosen]
             kinds = ("win", "tie", "loss", "missing")
             counts[c.label] = WinTieLoss(*(verdicts_of_c.count(kind) for kind in kinds))
     return counts

@@ -24,6 +24,7 @@ from schirn.lab.bench._comparison import (
     compare,
     contender_notes,
     default_reference,
+    folds_of,
     key_of,
     mark_notes,
     value_of,
@@ -50,6 +51,10 @@ __all__ = [
 
 MISSING = "–"
 _MARK = {"win": "•", "loss": "◦"}
+_TWO_FOLDS = "A test over 2 folds has one degree of freedom and rarely finds a difference."
+_HAMMING = "hamming_loss"
+_WITHOUT = " without Hamming loss"
+_NO_HAMMING = f"total{_WITHOUT}"
 _COSTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "fit s, mean": ("fit_seconds", np.mean),
     "fit s, longest": ("fit_seconds", np.max),
@@ -68,6 +73,7 @@ def results(
     published: bool = False,
     alpha: float = 0.05,
     test: str = DEFAULT_TEST,
+    folds: bool = False,
 ) -> Table:
     """Return a table of the mean ± standard deviation of every method in every setting.
 
@@ -89,6 +95,8 @@ def results(
         Significance level.
     test : {"corrected", "paired"}
         As in `schirn.lab.bench.stats.win_tie_loss`.
+    folds : bool
+        Add the number of folds of every setting.
 
     Returns
     -------
@@ -109,6 +117,7 @@ def results(
     ours = reference_of(rows, comparison, reference)
     verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
     tied = _tied(rows, metric)
+    counts = folds_of(rows)
     body = []
     for setting in comparison.settings:
         best = _best(comparison, setting, tied)
@@ -116,9 +125,13 @@ def results(
         for c in comparison.contenders:
             mark = _MARK.get(verdicts.get((setting, c), ""), "")
             body[-1].append(_result(comparison, setting, c, c in best, mark, published))
+        if folds:
+            body[-1].append(Cell(str(counts[setting]), counts[setting]))
     notes = [*_best_notes(comparison, tied), *_hamming_notes(rows, metric)]
     if any(cell.detail for line in body for cell in line):
         notes.append("In brackets: the published value and ours − published, in points.")
+    if folds and ours is not None and min(counts.values()) == 2:
+        notes.append(f"folds: those that were run. {_TWO_FOLDS}")
     caption = (
         f"{capital(comparison.info.label)}, in percent, mean ± standard deviation over the folds"
     )
@@ -130,7 +143,7 @@ def results(
     return Table(
         f"results_{metric}",
         caption,
-        ["data", "r", *(c.label for c in comparison.contenders)],
+        ["data", "r", *(c.label for c in comparison.contenders), *(["folds"] if folds else [])],
         body,
         [*notes, *fixed_parameters(rows), *_mark_notes(rows)],
         stub=2,
@@ -154,7 +167,7 @@ def _best_notes(
 
 def _hamming_notes(rows: Sequence[Result], metric: str) -> Iterator[str]:
     """Yield notes on Hamming loss, and on the score of predicting nothing."""
-    if metric != "hamming_loss":
+    if metric != _HAMMING:
         return
     yield "Hamming loss measures the threshold of predict as much as the scores."
     values: dict[str, list[float]] = {}
@@ -367,6 +380,8 @@ def win_tie_loss(
 ) -> Table:
     """Return a table of win/tie/loss counts of the reference against every method.
 
+    Settings with fewer folds than others are counted apart.
+
     Parameters
     ----------
     rows : list of dict
@@ -385,26 +400,43 @@ def win_tie_loss(
     Table
     """
     rows, names, ours = _tested_rows(rows, reference, metrics, "Win/tie/loss counts need")
-    counts = {
-        name: stats.win_tie_loss(rows, ours.label, name, alpha=alpha, test=test) for name in names
-    }
+    folds = folds_of(rows)
+    most = max(folds.values())
+    tested = [setting for setting, count in folds.items() if count == most]
+    apart = [setting for setting in folds if setting not in tested]
+    counts, few = (
+        {
+            name: stats.win_tie_loss(
+                rows, ours.label, name, alpha=alpha, test=test, settings=chosen
+            )
+            for name in names
+        }
+        for chosen in (tested, apart)
+    )
     rivals = [c for c in compare(rows, names[0]).contenders if c != ours]
-    total = {c.label: _add([counts[name][c.label] for name in names]) for c in rivals}
     lines = [[Cell(ALL_METRICS[name].label), *_tally(counts[name], rivals)] for name in names]
-    lines.append([Cell("total"), *_tally(total, rivals)])
+    lines += _totals(counts, rivals, "total")
     notes = []
     if published and ours.method == "Schirn":
         columns = [c.method for c in rivals] + ["total"]
-        for line, name in zip(lines, [*names, "total"], strict=True):
-            theirs = [published_counts().get((name, column), "") for column in columns]
+        kinds = [*names, "total", _NO_HAMMING]
+        for line, name in zip(lines, kinds, strict=False):
             line[1:] = [
-                replace(cell, detail=f"[{counts}]") if counts else cell
-                for cell, counts in zip(line[1:], theirs, strict=True)
+                replace(cell, detail=f"[{theirs}]") if theirs else cell
+                for cell, column in zip(line[1:], columns, strict=True)
+                for theirs in [_printed_counts(name, column)]
             ]
         notes.append("In brackets: the counts of the paper, over its 23 settings.")
+    if apart:
+        lines += _totals(few, rivals, f"total of {_settings_words([folds[s] for s in apart])}")
+        notes.append(_apart_note(folds, apart, most))
+    elif most == 2:
+        notes.append(f"All settings have 2 folds. {_TWO_FOLDS}")
+    if _has_other_metrics(names):
+        notes.append(f"{_NO_HAMMING}: Hamming loss depends on the threshold of predict.")
     if any(c.ceiling for c in rivals):
         notes.append(f"The total excludes {CEILING}, which is trained on the true labels.")
-    if any(w.missing for w in total.values()):
+    if any(w.missing for found in (counts, few) for by in found.values() for w in by.values()):
         notes.append("Settings without results of both methods are not counted.")
     return Table(
         "win_tie_loss",
@@ -412,8 +444,54 @@ def win_tie_loss(
         ["metric", *(c.label for c in rivals), "total"],
         lines,
         [*notes, *_mark_notes(rows)],
-        foot=1,
+        foot=len(lines) - len(names),
     )
+
+
+def _totals(
+    counts: Mapping[str, Mapping[str, WinTieLoss]], rivals: Sequence[Contender], title: str
+) -> list[list[Cell]]:
+    """Return a line with the sums over the metrics, and one without Hamming loss."""
+    sums = {title: list(counts)}
+    if _has_other_metrics(counts):
+        sums[f"{title}{_WITHOUT}"] = [name for name in counts if name != _HAMMING]
+    lines = []
+    for words, names in sums.items():
+        total = {c.label: _add([counts[name][c.label] for name in names]) for c in rivals}
+        lines.append([Cell(words), *_tally(total, rivals)])
+    return lines
+
+
+def _has_other_metrics(names: Collection[str]) -> bool:
+    """Check whether there is Hamming loss, and anything to add up without it."""
+    return _HAMMING in names and len(names) > 1
+
+
+def _printed_counts(metric: str, method: str) -> str:
+    """Return the printed counts of a metric, of "total", or of the total without Hamming loss."""
+    known = published_counts()
+    if metric != _NO_HAMMING:
+        return known.get((metric, method), "")
+    parts = [known.get((name, method), "") for name in METRICS if name != _HAMMING]
+    if not all(parts):
+        return ""
+    columns = zip(*(part.split("/") for part in parts), strict=True)
+    return "/".join(str(sum(map(int, column))) for column in columns)
+
+
+def _settings_words(counts: Sequence[int]) -> str:
+    """Describe settings by the numbers of their folds, such as "8 settings with 2 folds"."""
+    numbers = " or ".join(str(count) for count in sorted(set(counts)))
+    noun = "setting" if len(counts) == 1 else "settings"
+    return f"{len(counts)} {noun} with {numbers} {'fold' if numbers == '1' else 'folds'}"
+
+
+def _apart_note(folds: Mapping[Setting, int], apart: Sequence[Setting], most: int) -> str:
+    """Say which settings are counted apart, and why."""
+    counted = _settings_words([count for count in folds.values() if count == most])
+    names = ", ".join(setting.label for setting in apart)
+    why = f" {_TWO_FOLDS}" if min(folds.values()) == 2 else ""
+    return f"Counted: {counted}. Settings with fewer folds have totals of their own: {names}.{why}"
 
 
 def _tally(counts: Mapping[str, WinTieLoss], rivals: Sequence[Contender]) -> list[Cell]:

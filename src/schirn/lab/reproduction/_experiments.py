@@ -62,6 +62,8 @@ class Part:
         Random splits of the study of how much their choice changes.
     is_published : bool
         True for the data sets of the paper, False for a user's own.
+    preprocessed : tuple of str
+        Data sets of the tables that are also run with the preprocessing of the release.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Part:
     draws: int = 50
     splits: int = 100
     is_published: bool = True
+    preprocessed: tuple[str, ...] = ("scene:1", "birds:7")
 
     def folds_of(self, table: str, dataset: str) -> int:
         """Number of folds to run on a data set."""
@@ -87,7 +90,14 @@ class Part:
 
     def with_sets(self, sets: tuple[str, ...]) -> "Part":
         """Return the same part for the data sets of a user."""
-        return replace(self, sets=sets, ablation=sets, cooccurrence=sets, is_published=False)
+        return replace(
+            self,
+            sets=sets,
+            ablation=sets,
+            cooccurrence=sets,
+            is_published=False,
+            preprocessed=(),
+        )
 
 
 FULL = Part(

@@ -21,6 +21,7 @@ from schirn.lab.bench import (
 from schirn.lab.reproduction import _ablations as ablations
 from schirn.lab.reproduction import _sweeps
 from schirn.lab.reproduction._experiments import FULL, KERNEL_METHODS, METHODS, ORACLE_GRID, Part
+from schirn.lab.reproduction._preprocessing import preprocessing_request
 
 STUDIES = (
     "label_ranks",
@@ -32,6 +33,7 @@ STUDIES = (
     "cooccurrence",
     "sensitivity",
     "authors_folds",
+    "preprocessing",
     "split_choice",
 )
 TABLES = ("rows", "kernel", "oracle")
@@ -216,6 +218,9 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
         requests["authors_folds"] = [
             request for data in authors(plan) for request in _sweeps.authors_request(data)
         ]
+    if "preprocessing" in chosen and preprocessed(plan):
+        request = preprocessing_request(preprocessed(plan), part.folds)
+        requests["preprocessing"] = [request]
     return requests
 
 
@@ -276,6 +281,12 @@ def with_noise(plan: Plan) -> list[tuple[str, Level, Dataset]]:
         for source, level in plan.sources.values()
         if level is not None
     ]
+
+
+def preprocessed(plan: Plan) -> list[tuple[Dataset, Level]]:
+    """Return the data sets that are run with the preprocessing of the release."""
+    found = [plan.sources[name] for name in plan.part.preprocessed if name in plan.sources]
+    return [(source.load(), level) for source, level in found]
 
 
 def _if_available(name: str) -> Iterable[Dataset]:

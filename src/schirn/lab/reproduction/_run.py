@@ -33,10 +33,12 @@ from schirn.lab.reproduction._plan import (
     labelled,
     own_noise,
     plan_batches,
+    preprocessed,
     studied,
     to_tie,
     with_noise,
 )
+from schirn.lab.reproduction._preprocessing import preprocessing
 from schirn.lab.reproduction._splits import Setting, split_choice
 from schirn.lab.reproduction._studies import Study
 
@@ -227,6 +229,10 @@ def _studies(
         "authors_folds": (
             bool(theirs),
             lambda: _sweeps.authors_folds(results["authors_folds"], theirs[0]),
+        ),
+        "preprocessing": (
+            bool(preprocessed(plan)),
+            lambda: preprocessing(results["preprocessing"], results["rows"]),
         ),
         "split_choice": (
             bool(with_noise(plan)),
