@@ -64,7 +64,7 @@ def test_the_distances_from_the_paper_are_those_of_the_report():
     assert f"and {-tuned} points if tuned like that" in page
     assert f"a plain ridge comes within {best:.1f} points of them" in page
     gap = int(re.search(r"Sieve closes (\d+) % of the gap", report)[1])
-    assert f"({gap / 100:.2f} with the features of the paper)" in text_of("docs", "sieve.md")
+    assert f"({gap / 100:.2f} with the paper's features)" in text_of("docs", "sieve.md")
 
 
 def test_no_set_is_both_held_back_and_used_for_the_design():
