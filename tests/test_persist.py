@@ -368,6 +368,15 @@ def test_hostile_attribute_names_are_refused(saved, name):
     check_refused(saved, "not the name of a fitted attribute")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("lam", -1.0), ("lam", {"float": "nan"}), ("threshold", "x"), ("threshold", {"float": "nan"})],
+)
+def test_parameters_out_of_range_are_refused(saved, name, value):
+    rewrite(saved, header=lambda h: h["model"]["params"].update({name: value}))
+    check_refused(saved, f"{name} ")
+
+
 def test_routing_requests_are_not_part_of_the_model(data, tmp_path):
     import sklearn
 

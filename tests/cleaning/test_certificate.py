@@ -372,3 +372,52 @@ def test_a_certificate_of_nothing_says_why():
     assert strict.n_tags == 0
     assert "There is nothing to certify. At a target of 99%" in strict.sentence
     assert ranking.remove(30).certify().problem == ""
+
+
+def test_a_share_reaches_the_target_exactly_if_it_is_certified():
+    ranking = ranking_of()[0].remove(60)
+    certificate = ranking.certify(0.9)
+    right = np.zeros(len(ranking.row))
+    for n_misses in range(1, 8):
+        asked = certificate.questions(n_misses)
+        each = certificate.answered(asked, [True] * n_misses)
+        while each.n_answers < 60:
+            each = answer(each, right, 6)
+            assert (each.precision_at_least >= 0.9) == each.certified
+
+
+def test_a_target_in_words_is_rounded_down():
+    certificate = ranking_of()[0].remove(60).certify(0.999)
+    assert "at least 99.9% of the 60" in certificate.progress
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        {"confidence": 0.999},
+        {"confidence": 0.5},
+        {"date": "2099-99-99"},
+        {"date": "today"},
+        {"n_changed": 61},
+    ],
+)
+def test_what_no_answer_supports_is_refused(certified, new):
+    values = json.loads(certified.to_json())
+    with pytest.raises(InputError, match=r"confidence|date|changed answers"):
+        Certificate.from_json(json.dumps({**values, **new}))
+
+
+def test_suspects_are_compared_with_the_table():
+    ranking, _ = ranking_of(n_rows=100, seed=5)
+    right = np.zeros(len(ranking.row))
+    begun = ranking.certify(0.55, of="suspects", k=40)
+    certificate = Certificate.from_json(answer(begun, right, 40).to_json())
+    asked = set(certificate.answers)
+    check(certificate, ranking, set())
+    check(certificate, ranking, asked)
+    with pytest.raises(InputError, match="contradicts its answer"):
+        check(certificate, ranking, asked - {sorted(asked)[0]})
+    for tags in ([[10**6, "ghost"]], "x", [3], [[1]]):
+        options = {**certificate.options, "tags": tags}
+        with pytest.raises(InputError, match=r"the certificate (is about 'ghost'|has)"):
+            check(replace(certificate, options=options), ranking, set())

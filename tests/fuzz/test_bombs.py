@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import schirn
+from schirn.app.tables import open_table
 from schirn.app.workflow._columns import matrix_for
 from schirn.datasets import load, make_partial_multilabel
 from schirn.exceptions import DataError, InputError, ModelFileError
@@ -199,3 +200,49 @@ def test_a_model_with_a_hundred_thousand_members(tmp_path):
         archive._didModify = True
     with pytest.raises(ModelFileError, match="more than 100,000 members"):
         schirn.load(path)
+
+
+def sheet(path, *rows):
+    """Write a workbook whose first sheet holds these rows of XML."""
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    openpyxl.Workbook().save(path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    head, _, tail = parts[name].partition(b"<sheetData")
+    tail = tail.partition(b">")[2]
+    parts[name] = head + b"<sheetData>" + "".join(rows).encode() + b"</sheetData>" + tail
+    parts[name] = parts[name].replace(b"</sheetData></sheetData>", b"</sheetData>")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part, content in parts.items():
+            archive.writestr(part, content)
+
+
+HEAD = '<row r="1"><c r="A1" t="str"><v>tags</v></c></row>'
+
+
+def test_workbook_with_a_cell_far_from_all_others(tmp_path):
+    path = tmp_path / "x.xlsx"
+    sheet(path, HEAD, '<row r="20000"><c r="XFD20000"><v>1</v></c></row>')
+    refused(path, "20,000 rows of 16,384 columns", "only 2 cells", read=open_table)
+    wide = (f'<row r="{i}"><c r="XFD{i}"><v>1</v></c></row>' for i in range(2, 700))
+    sheet(path, HEAD, *wide)
+    with pytest.raises(DataError, match=r"only 6\d\d cells that hold something"):
+        open_table(path)
+
+
+@pytest.mark.parametrize("place", ["A99999999999", "XFE2", "ZZZZ2"])
+def test_workbook_with_a_cell_beyond_all_limits(tmp_path, place):
+    path = tmp_path / "x.xlsx"
+    row = "".join(filter(str.isdigit, place))
+    sheet(path, HEAD, f'<row r="{row}"><c r="{place}"><v>1</v></c></row>')
+    with pytest.raises(DataError, match=r"beyond row 1,048,576 or column XFD|not a valid column"):
+        open_table(path)
+
+
+def test_workbook_with_formatted_empty_cells_is_read(tmp_path):
+    path = tmp_path / "x.xlsx"
+    rows = (f'<row r="{i}"><c r="A{i}"><v>1</v></c><c r="XFD{i}" s="0"/></row>' for i in (2, 3))
+    sheet(path, HEAD, *rows, '<row r="9000"><c r="XFD9000" s="0"/></row>')
+    table = open_table(path)
+    assert (table.columns, table.n_rows) == (["tags"], 2)

@@ -102,7 +102,7 @@ class Certificate:
     n_answers : int
         Number of `answers` that count: in the order of drawing, up to the first gap.
     n_changed : int
-        Number of `answers` that a person changed on the review page.
+        Number of `answers` that a person changed, on the review page or in a file of decisions.
     changes : dict from (row, label) to bool
         Tags that were removed (False) and added (True), if the cleaned copy has no columns that
         list them.
@@ -119,7 +119,8 @@ class Certificate:
     needed : float
         The smallest e-value that certifies the claim.
     precision_at_least : float
-        The largest share that is certified; 0 at the beginning.
+        The largest share that is certified, at least `target` exactly if `certified`; 0 at the
+        beginning.
     more_answers : int or None
         Expected number of further answers until the claim is certified; None if out of reach.
     fewest_answers : int or None
@@ -165,9 +166,9 @@ class Certificate:
             answers += f", {self.n_changed} of them changed"
         tags = f"of {self.n_tags:,} {_WORDS[self.of]} ({answers})"
         if not self.certified:
-            return f"Not certified that at least {self.target:.0%} {tags}"
-        share = max(self.target, self.precision_at_least)
-        return f"With {self.confidence:.0%} confidence, at least {_rounded_down(share)} {tags}"
+            return f"Not certified that at least {_short(self.target)} {tags}"
+        share = _rounded_down(self.precision_at_least)
+        return f"With {_short(self.confidence)} confidence, at least {share} {tags}"
 
     @property
     def problem(self) -> str:
@@ -205,7 +206,7 @@ class Certificate:
             ahead = f"probably {n_more:,} {needed}"
         if n < _FEW_ANSWERS and (fewest := self.fewest_answers) is not None:
             ahead = f"at least {fewest:,} {needed}"
-        claim = f"at least {self.target:.0%} of the {self.n_tags:,} {_WORDS[self.of]}"
+        claim = f"at least {_short(self.target)} of the {self.n_tags:,} {_WORDS[self.of]}"
         return f"Not yet certified that {claim}: {answers}; {ahead}.{known}"
 
     def questions(self, n: int = 10) -> Questions:
@@ -306,12 +307,19 @@ class Certificate:
 
     @cached_property
     def precision_at_least(self) -> float:
-        """The largest share that is certified; 0 at the beginning."""
+        """The largest share that is certified, at least `target` exactly if `certified`."""
         misses = np.unique(np.linspace(1, self.n_tags, min(_GRID, self.n_tags)).astype(int))
         e_value = e_values(self._is_miss, self.n_tags, misses).max(axis=1, initial=0)
         # All larger numbers of misses must be rejected as well.
         n_rejected = int(np.cumprod(e_value[::-1] >= self.needed).sum())
-        return float(1 - (misses[-n_rejected] - 1) / self.n_tags) if n_rejected else 0.0
+        if not n_rejected:
+            return self.target if self.certified else 0.0
+        fewest = misses[-n_rejected]
+        share = float(1 - (fewest - 1) / self.n_tags)
+        if self.certified:
+            return max(share, self.target)
+        # The claim must also hold against sets that only just reach the target.
+        return share if share < self.target else float(1 - fewest / self.n_tags)
 
     @cached_property
     def more_answers(self) -> int | None:
@@ -404,7 +412,9 @@ class Certificate:
                 raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
         OneOf(KINDS).check("of", values["of"])
         Number(0, high=1, open_low=True).check("target", values["target"])
-        Number(0.5, high=1 - 1e-9).check("confidence", values["confidence"])
+        Number(_CONFIDENCE, high=_CONFIDENCE).check("confidence", values["confidence"])
+        if not _is_date(values["date"]):
+            raise InputError(f"the certificate has {brief(values['date'])} for date")
         for name in ("draw", "n_tags", "n_changed"):
             Number(0, high=_MOST_TAGS, integer=True).check(name, values[name])
         certificate = cls(
@@ -415,6 +425,8 @@ class Certificate:
         )
         if len(certificate.answers) > certificate.n_tags:
             raise InputError("the certificate has more answers than tags")
+        if certificate.n_changed > len(certificate.answers):
+            raise InputError("the certificate has more changed answers than answers")
         for name in _DERIVED:
             value = values.get(name)
             computed = getattr(certificate, name)
@@ -469,14 +481,44 @@ class Certificate:
 
     def _members(self, tags: set[Tag], removed: set[Tag], added: set[Tag]) -> set[Tag]:
         """Rebuild the certified set from the changes to the table."""
-        if self.of == SUSPECTS:
-            return {(row, label) for row, label in self.options.get("tags", ())}
+        suspects = self._suspects() if self.of == SUSPECTS else set()
+        for row, label in sorted(suspects - tags)[:1]:
+            raise InputError(
+                f"the certificate is about {brief(label)} of row {row + 1:,}, which the table "
+                f"does not have"
+            )
+        if suspects and not removed:
+            # The table was not cleaned, so nothing can contradict the answers.
+            return suspects
         changed, acts_on = (added, True) if self.of == ADDED else (removed, False)
         for tag, right in {**self.earlier, **self.answers}.items():
             if (tag in changed) != (right is acts_on):
                 raise InputError(f"{brief(tag[1])} of row {tag[0] + 1} contradicts its answer")
+        if self.of == SUSPECTS:
+            return suspects
         members = tags - removed if self.of == REMAINING else changed
         return (members - set(self.earlier)) | set(self.answers)
+
+    def _suspects(self) -> set[Tag]:
+        """Return the certified suspects, which the file lists."""
+        values = self.options.get("tags")
+        if not isinstance(values, list):
+            raise InputError(f"the certificate has {brief(values)} for the tags of its options")
+        cells = [[*value, None] if isinstance(value, list) else value for value in values]
+        return set(_tags_of(cells, "options"))
+
+
+def _is_date(text: str) -> bool:
+    """Check whether a text is a day such as 2026-11-19."""
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _short(share: float) -> str:
+    """Return a share as a percentage, rounded down, without decimals if it needs none."""
+    return f"{math.floor(1000 * share + 1e-9) / 10:g}%"
 
 
 def _rounded_down(share: float) -> str:

@@ -32,7 +32,7 @@ from schirn._files import (
     too_large,
 )
 from schirn._files import MAX_BYTES as MAX_BYTES
-from schirn._input import Array
+from schirn._input import Array, check_params
 from schirn.estimators import PartialMultiLabelClassifier, method_named, methods
 from schirn.exceptions import InputError, ModelFileError
 from schirn.features import TagPipeline
@@ -521,6 +521,8 @@ class Decoder:
             raise ValueError(f"{entry['class']!r} is not a class that a model file may hold")
         params = {key: self.value(value) for key, value in entry["params"].items()}
         model = cls(**params)
+        constraints = getattr(cls, "_constraints", {})
+        check_params(params, {key: constraints[key] for key in constraints if key in params})
         for key, value in entry["attributes"].items():
             if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
                 raise ValueError(f"{key!r} is not the name of a fitted attribute")

@@ -99,6 +99,8 @@ def _check_method(model: PartialMultiLabelClassifier) -> None:
     Y[:, :_N_CANDIDATES] = 1
     outputs = [model.decision_function(X), model.predict(X), model.predict_proba(X)]
     outputs += [model.disambiguate(X, Y), model.predict(X, threshold="cardinality")]
+    # The rule of the file, which predictions do not use until the model is trained again.
+    outputs.append(model.predict(X, threshold=model.threshold))
     if any(scores.shape != Y.shape or not np.isfinite(scores).all() for scores in outputs):
         raise ValueError(f"there is no finite score for each of its {len(names)} labels")
     verdicts = [vars(model)[key] for key in ("noise_", "label_confidence_") if key in vars(model)]

@@ -175,3 +175,25 @@ def test_lists_in_cells_and_one_column_per_tag(labels, items, tmp_path):
     assert check(f"{copy}.certificate.json", copy, *labels) == 0
     assert check(f"{copy}.certificate.json", copy, *labels, "--original", table) == 0
     assert check(f"{copy}.certificate.json", table, *labels, "--original", table) == 3
+
+
+def test_changed_answers_are_counted_in_the_certificate(items, tmp_path, capsys):
+    table, path = write_csv(tmp_path / "items.csv", items), tmp_path / "q.csv"
+    order = ("--remove", "40", "--id", "id", "--decisions", tmp_path / "d.jsonl")
+    assert clean(table, *order, "--certify", "--questions", path, "--number", "40") == 0
+    rows = read_csv(path)
+    for n_right in (10, 0):
+        for i, row in enumerate(rows):
+            row["right"] = "yes" if i < n_right else "no"
+        pd.DataFrame(rows).to_csv(path, index=False)
+        capsys.readouterr()
+        assert clean(table, *order, "--answers", path, "-o", tmp_path / "c.csv") == 0
+        printed = capsys.readouterr().out
+        if n_right:
+            assert "10 tags stayed by an answer or a rule" in printed
+            assert "every row keeps" not in printed
+    assert "(40 answers, 10 of them changed)" in printed
+    certificate = tmp_path / "c.csv.certificate.json"
+    assert json.loads(certificate.read_text("utf-8"))["n_changed"] == 10
+    assert check(certificate, tmp_path / "c.csv") == 0
+    assert "10 of them changed" in capsys.readouterr().out

@@ -165,6 +165,7 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
             "add_implied": True,
             "id": "id",
             "content": ["description"],
+            "sha256": hashlib.sha256(source_bytes).hexdigest(),
         },
     }
     assert read_csv(folder / "table.csv") == read_csv(Path(source))

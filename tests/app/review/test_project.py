@@ -3,6 +3,7 @@ import json
 import pytest
 from app.review.review_helpers import change_tags, sign, write_project
 
+from schirn._files import file_hash
 from schirn.app.review import open_session
 from schirn.app.review._project import read_project
 from schirn.exceptions import DataError
@@ -56,6 +57,16 @@ def test_damaged_head(folder, change, says):
 def test_damaged_tags(folder, change):
     change_tags(folder, **change)
     assert "project.json or tags.npz: damaged or edited" in sentence(folder)
+
+
+def test_an_edited_table_is_refused(folder):
+    path = folder / "table.csv"
+    head = json.loads((folder / "project.json").read_text())
+    sign(folder, {**head, "table": {**head["table"], "sha256": file_hash(path)}})
+    assert open_session(folder, write=False).table.table.n_rows == 3
+    path.write_bytes(path.read_bytes().replace(b"beach", b"bench"))
+    with pytest.raises(DataError, match=r"table\.csv: damaged or edited \(wrong checksum\)"):
+        open_session(folder, write=False).write_table(folder.parent / "out.csv")
 
 
 def test_no_table_outside_of_the_folder(folder):

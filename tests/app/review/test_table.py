@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pytest
+from app.review.review_helpers import sign
 
 from schirn.app.cli import main
 from schirn.app.review import open_session
@@ -156,6 +157,13 @@ def test_a_table_that_has_changed_is_not_copied(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
+def edit(folder, content):
+    """Replace the table of a project, and leave out its checksum."""
+    (folder / "table.csv").write_text(content)
+    head = json.loads((folder / "project.json").read_text())
+    sign(folder, {**head, "table": {**head["table"], "sha256": ""}})
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -166,7 +174,7 @@ def test_a_table_that_has_changed_is_not_copied(tmp_path):
 )
 def test_a_damaged_table(tmp_path, content, says):
     folder = make(tmp_path, write_csv(tmp_path / "items.csv"))
-    (folder / "table.csv").write_text(content)
+    edit(folder, content)
     session = open_session(folder, write=False)
     with pytest.raises(DataError, match=says):
         session.write_table(tmp_path / "out.csv")
@@ -174,8 +182,7 @@ def test_a_damaged_table(tmp_path, content, says):
 
 def test_a_table_with_other_tags(tmp_path):
     folder = make(tmp_path, write_csv(tmp_path / "items.csv"))
-    path = folder / "table.csv"
-    path.write_text(path.read_text().replace("dog; beach", "cow"))
+    edit(folder, (folder / "table.csv").read_text().replace("dog; beach", "cow"))
     with pytest.raises(InputError, match=r"row 1: 'dog' is not among the tags of 'cow'"):
         open_session(folder, write=False).changes()
 
@@ -204,7 +211,7 @@ def test_a_damaged_table_stops_the_command(tmp_path, capsys):
     folder = make(tmp_path, write_csv(tmp_path / "items.csv"))
     (folder / "table.csv").write_text("tags\na\n")
     assert main(["review", str(folder), "--no-browser"]) == 2
-    assert "1 rows, but the project has 5 items" in capsys.readouterr().err
+    assert "table.csv: damaged or edited (wrong checksum)" in capsys.readouterr().err
 
 
 def test_changes_can_be_applied_and_undone(tmp_path, capsys):

@@ -1,5 +1,6 @@
 """More connections than a server takes: all requests are answered, the surplus ones with 503."""
 
+import logging
 import re
 import socket
 import threading
@@ -113,3 +114,32 @@ def test_connections_that_ask_nothing_make_room(address, monkeypatch):
     assert b" 200 OK" in answer_on(late[0])
     assert lines[0].recv(10) == b""
     close(lines + late)
+
+
+def test_a_request_that_breaks_off_has_one_answer_and_no_traceback(address, caplog):
+    log = logging.getLogger("uvicorn.error")
+    log.addHandler(caplog.handler)
+    before = log.level
+    log.setLevel(logging.WARNING)
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    try:
+        with socket.create_connection(address, timeout=60) as line:
+            line.sendall(head + b"ZZ\r\n")
+            assert answer_or_end(line).startswith(b"HTTP/1.1 400 ")
+        (healthy,) = connect(address, 1)
+        healthy.sendall(REQUEST)
+        assert b" 200 OK" in answer_on(healthy)
+        healthy.close()
+    finally:
+        log.removeHandler(caplog.handler)
+        log.setLevel(before)
+    shown = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    assert set(shown) == {"Invalid HTTP request received."}
+
+
+def answer_or_end(line):
+    """Read until the server closes the connection."""
+    answer = b""
+    while piece := line.recv(4096):
+        answer += piece
+    return answer

@@ -232,3 +232,22 @@ def test_ids_must_differ():
 def test_every_row_has_an_id(name):
     with pytest.raises(InputError, match="row 2 has no id"):
         rows(["a", "b"], ["A", name])
+
+
+def test_answers_that_changed_after_a_draw_are_counted(path):
+    table = rows(["a", "b", "c"])
+    cells = [(0, "coat"), (1, "pan"), (2, "red")]
+    store = Decisions(path)
+    store.add([Decision("A0", "coat", "right"), Decision("A1", "pan", "right", draw=0)])
+    assert store.n_changed(table, cells) == 0
+    store.add([Decision("A0", "coat", "wrong"), Decision("A1", "pan", "wrong", draw=0)])
+    assert store.n_changed(table, cells) == Decisions(path).n_changed(table, cells) == 1
+    assert store.n_changed(table, cells[2:]) == 0
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\0", b"notes", b'{"id": 1\n\xff\xfe\0'])
+def test_a_file_that_is_no_file_of_decisions_is_refused(path, content):
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"line [12]: not a JSON object"):
+        Decisions(path)
+    assert path.read_bytes() == content

@@ -114,13 +114,13 @@ def _tags(rows: list[list[str]]) -> list[tuple[int, str]]:
 
 
 def _lines(args: argparse.Namespace, certificate: Certificate) -> dict[str, Any]:
+    method = brief(certificate.options.get("method"))
     return {
         "verified": certificate,
         "evidence": f"e-value {certificate.e_value:.3g}, needed {certificate.needed:.3g}",
         "draw": f"number {certificate.draw}, {len(certificate.answers):,} answers",
-        "ranked by": certificate.options.get("method"),
-        "date": certificate.date,
         "table": f"the tags and changes of {args.table}",
+        "not checked": f"ranked by {method}, begun on {certificate.date}",
     }
 
 

@@ -282,13 +282,19 @@ class _Result:
     def spared(self) -> str:
         """Reason why fewer tags are removed than --remove asks for, in words."""
         options = self.cleaning.options
-        n_removed = self.cleaning.ranking.summary()["removed"]
-        if options.allow_empty or n_removed >= (options.remove or 0):
+        ranking = self.cleaning.ranking
+        chosen = ranking.policy.removals
+        if chosen is None or ranking.removed.sum() >= (options.remove or 0):
             return ""
-        return (
-            f"; --remove {options.remove} found no more, because every row keeps at least one tag "
-            f"unless you pass --allow-empty"
-        )
+        reasons = []
+        n_kept = int((chosen & ~ranking.removed).sum())
+        if n_kept:
+            reasons.append(f"{number(n_kept, 'tag')} stayed by an answer or a rule")
+        if chosen.sum() < (options.remove or 0) and not options.allow_empty:
+            reasons.append("every row keeps at least one tag unless you pass --allow-empty")
+        if not reasons:
+            return ""
+        return f"; --remove {options.remove} found no more, because {' and '.join(reasons)}"
 
     @property
     def decisions(self) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from schirn._files import brief, disk_errors_named, shortened
+from schirn._files import brief, disk_errors_named, file_hash, shortened
 from schirn._input import is_missing
 from schirn.app.tables import Table, open_table, with_tag_column, write_copy
 from schirn.app.workflow import is_inside
@@ -41,6 +41,8 @@ class TableRoles:
     """Column of ids, if items are named by their ids."""
     content: tuple[str, ...] = ()
     """Columns that the ranking learned from."""
+    sha256: str = ""
+    """Hash of the copy."""
 
 
 def write_project_table(
@@ -86,7 +88,7 @@ def write_project_table(
     encoding = getattr(table, "encoding", "utf-8")
     delimiter = getattr(table, "delimiter", None)
     roles = replace(roles, file=name, image_root=root, encoding=encoding, delimiter=delimiter)
-    return asdict(roles)
+    return asdict(replace(roles, sha256=file_hash(folder / name)))
 
 
 def read_roles(folder: Path, head: Any) -> TableRoles:
@@ -152,6 +154,11 @@ class ProjectTable:
         roles = self.roles
         table = self._opened
         if table is None:
+            if roles.sha256 and file_hash(self.path) != roles.sha256:
+                raise DataError(
+                    f"{self.path}: damaged or edited (wrong checksum); start the review again from "
+                    f"the table"
+                )
             table = open_table(self.path, encoding=roles.encoding, delimiter=roles.delimiter)
             table = with_tag_column(table, roles.column)
         needed = (roles.column, *roles.text, *filter(None, [roles.image]))

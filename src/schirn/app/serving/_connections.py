@@ -111,6 +111,16 @@ class LimitedProtocol(H11Protocol):
             super().data_received(data)
             self._watch()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer a malformed request, and let the application answer nothing more."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         if self.conn.trailing_data[0]:

@@ -11,7 +11,7 @@ import re
 import warnings
 import zipfile
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
 from itertools import zip_longest
@@ -37,6 +37,14 @@ _DATA = re.compile(
 )
 _KINDS = (str, int, float, datetime.date, datetime.time)
 _CHUNK = 65536
+# The largest sheet of a spreadsheet program.
+_MAX_ROWS = 1_048_576
+_MAX_COLUMNS = 16_384
+# A cell far from all others makes a small file large: beyond this size, at least one cell in a
+# hundred must hold something.
+_MAX_SPARSE = 10_000_000
+_MAX_PADDING = 100
+_BYTES = 8
 # Characters that XML 1.0 does not allow.
 _FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -48,8 +56,6 @@ class XlsxTable(Table):
         self.path = path
         with unreadable_named(path, ".xlsx file"):
             rows = self._read(byte_limit(max_bytes))
-        while rows and all(map(is_missing, rows[-1])):
-            rows.pop()
         columns = list(zip_longest(*rows))
         while columns and all(map(is_missing, columns[-1])):
             columns.pop()
@@ -79,9 +85,46 @@ class XlsxTable(Table):
             self._part: str = sheet._worksheet_path
             # The size recorded in a file may be wrong.
             sheet.reset_dimensions()
-            return [list(row) for row in sheet.iter_rows(values_only=True)]
+            return self._filled(sheet.iter_rows(values_only=True), limit)
         finally:
             book.close()
+
+    def _filled(self, cells: Iterable[Sequence[Any]], limit: int) -> list[list[Any]]:
+        """Return the rows up to the last cell that holds something; refuse mostly empty sheets."""
+        rows: list[list[Any]] = []
+        n_held = 0
+        n_filled = 0
+        n_rows = 0
+        n_columns = 0
+        for i, row in enumerate(cells, start=1):
+            if i > _MAX_ROWS or len(row) > _MAX_COLUMNS:
+                raise DataError(
+                    f"{self.path}: the first sheet has a cell beyond row {_MAX_ROWS:,} or column "
+                    f"XFD, where no spreadsheet has cells"
+                )
+            n_present = len(row) - row.count(None)
+            filled = list(row) if n_present else []
+            while filled and is_missing(filled[-1]):
+                filled.pop()
+            rows.append(filled)
+            n_filled += n_present
+            n_held += len(filled)
+            self._check_padding(f"the first {i:,} rows have", n_held, n_filled)
+            if filled:
+                n_rows = i
+                n_columns = max(n_columns, len(filled))
+        del rows[n_rows:]
+        size = f"the first sheet has {n_rows:,} rows of {n_columns:,} columns, but"
+        self._check_padding(size, n_rows * n_columns, n_filled)
+        check_limit(self.path, "unpacks to", n_rows * n_columns * _BYTES, limit)
+        return rows
+
+    def _check_padding(self, size: str, n_cells: int, n_filled: int) -> None:
+        if n_cells > max(_MAX_SPARSE, _MAX_PADDING * n_filled):
+            raise DataError(
+                f"{self.path}: {size} only {n_filled:,} cells that hold something; delete the "
+                f"cells that are far from all others"
+            )
 
     def column(self, name: str) -> list[Any]:
         """Return the cells of a column: strings, numbers, booleans, dates and None."""

@@ -224,9 +224,15 @@ class Decisions:
         self._told: set[tuple[str, str, str, str]] = set()
         # Highest draw that asked about each tag; it counts even if the answer was changed since.
         self._draw_of: dict[tuple[str, str], int] = {}
+        # All answers about each tag since a draw asked about it.
+        self._since_draw: dict[tuple[str, str], set[str]] = {}
         content = self.path.read_bytes() if self.path.exists() else b""
         lines = complete_lines(content)
         self.repaired = lines.repaired
+        # A crash leaves the beginning of a record, or zeros; anything else is another file.
+        rest = content[lines.size :].strip(b"\0\t\r\n ")
+        if rest and not rest.startswith(b"{"):
+            self._decision(len(lines.records) + 1, None)
         decisions = [self._decision(i, record) for i, record in enumerate(lines.records, 1)]
         for decision in sorted(decisions, key=lambda record: record.when):
             self._take(decision)
@@ -409,6 +415,22 @@ class Decisions:
         )
         return max(used, default=0)
 
+    def n_changed(self, rows: RowContent, tags: Iterable[Cell]) -> int:
+        """Return how many tags got another answer after a draw of a certificate asked about them.
+
+        Parameters
+        ----------
+        rows : RowContent
+            The rows of the table.
+        tags : iterable of (row, tag)
+            Tags that the certificate asked about.
+
+        Returns
+        -------
+        int
+        """
+        return sum(len(self._since_draw.get((rows.ids[row], tag), ())) > 1 for row, tag in tags)
+
     def answer(
         self,
         ranking: NoisyLabels,
@@ -497,6 +519,9 @@ class Decisions:
         self._told.add((id, tag, answer, when))
         if draw is not None:
             self._draw_of[id, tag] = max(draw, self._draw_of.get((id, tag), 0))
+            self._since_draw.setdefault((id, tag), set())
+        if (id, tag) in self._since_draw:
+            self._since_draw[id, tag].add(answer)
         last = self._by_person.get((id, tag, who))
         if last is None or last.when <= when:
             self._by_person[id, tag, who] = decision

@@ -714,6 +714,9 @@ class TableCleaning:
         who = self.options.name or ""
         vocabulary = self.source.vocabulary
         self.decisions.save(ranking, self.content, who, vocabulary, draws=self._draws)
+        if self.certificate is not None:
+            n_changed = self.decisions.n_changed(self.content, self.certificate.answers)
+            self.certificate = replace(self.certificate, n_changed=n_changed)
         self._is_saved = True
 
     # Act.
