@@ -125,28 +125,32 @@ def results(
         for c in comparison.contenders:
             mark = _MARK.get(verdicts.get((setting, c), ""), "")
             body[-1].append(_result(comparison, setting, c, c in best, mark, published))
-        if folds:
-            body[-1].append(Cell(str(counts[setting]), counts[setting]))
+        body[-1] += [Cell(str(counts[setting]), counts[setting])] * folds
     notes = [*_best_notes(comparison, tied), *_hamming_notes(rows, metric)]
     if any(cell.detail for line in body for cell in line):
         notes.append("In brackets: the published value and ours − published, in points.")
     if folds and ours is not None and min(counts.values()) == 2:
         notes.append(f"folds: those that were run. {_TWO_FOLDS}")
-    caption = (
-        f"{capital(comparison.info.label)}, in percent, mean ± standard deviation over the folds"
-    )
-    if ours is not None:
-        caption += (
-            f". • {ours.label} is significantly better, ◦ significantly worse: {TESTS[test]}, "
-            f"level {alpha:g}"
-        )
+    last = ["folds"] * folds
     return Table(
         f"results_{metric}",
-        caption,
-        ["data", "r", *(c.label for c in comparison.contenders), *(["folds"] if folds else [])],
+        _caption(comparison, ours, alpha, test),
+        ["data", "r", *(c.label for c in comparison.contenders), *last],
         body,
         [*notes, *fixed_parameters(rows), *_mark_notes(rows)],
         stub=2,
+    )
+
+
+def _caption(comparison: Comparison, ours: Contender | None, alpha: float, test: str) -> str:
+    """Return the title of a table of results, with the test if there is one."""
+    what = capital(comparison.info.label)
+    text = f"{what}, in percent, mean ± standard deviation over the folds"
+    if ours is None:
+        return text
+    return (
+        f"{text}. • {ours.label} is significantly better, ◦ significantly worse: {TESTS[test]}, "
+        f"level {alpha:g}"
     )
 
 

@@ -78,16 +78,14 @@ def pages(
         *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
         protocol_paragraph(rows, test=PAPER_TEST),
     ]
-    main_tables = [
-        tables.results([*rows, *oracle], m, published=True, test=PAPER_TEST, folds=True)
-        for m in metrics
-    ]
+    shown: dict[str, Any] = {"test": PAPER_TEST, "folds": True}
+    main_tables = [tables.results([*rows, *oracle], m, published=True, **shown) for m in metrics]
     more_tables = [*_comparisons(rows, metrics, published=True), tables.costs(rows)]
     if "noise_auc" in metrics_in(rows):
         more_tables.append(tables.results(rows, "noise_auc", reference=None))
     kernel_tables = []
     if kernel:
-        kernel_tables += [tables.results(kernel, m, test=PAPER_TEST, folds=True) for m in metrics]
+        kernel_tables = [tables.results(kernel, m, **shown) for m in metrics]
         kernel_tables += [*_comparisons(kernel, metrics), tables.costs(kernel)]
     tables_text = _page(
         "tables.md",
