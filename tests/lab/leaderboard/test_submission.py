@@ -499,9 +499,9 @@ def test_parameters_outside_of_the_grid_are_refused(tuned, tmp_path):
     assert any("but the same run has" in text for text in check_results(tuned, reruns=1).problems)
 
 
-def test_forged_metrics_with_parameters_that_nearly_tie_are_refused(tuned):
+def test_forged_metrics_with_parameters_that_nearly_tie_are_refused(tuned, tmp_path):
     change(tuned, lambda results: results[0]["params"].update(lam=100.0))
-    packed = pack_results(tuned, tuned / "mine.jsonl.gz")[0]
+    packed = pack_results(tuned, tmp_path / "packed" / "mine.jsonl.gz")[0]
     in_packed(packed, set_metric("macro_auc", 0.9))
     problems = check_results(packed, reruns=1).problems
     assert any("macro_auc is 0.9, but the same run gives" in text for text in problems)
