@@ -233,3 +233,29 @@ def test_the_protocol_names_parameters_that_differ_from_the_default_and_seeds():
     assert "Set differently from the default: Sieve (features=none, kernel=linear)." in text
     assert "with seed 7 (seeds of the noise: 1)" in text
     assert "default parameters" not in text
+
+
+def test_sets_of_the_design_are_marked(tmp_path):
+    results = [
+        make_result(name, 1, method, fold, average_precision=0.5 + 0.01 * fold)
+        for name in ("birds", "flags")
+        for method in ("Sieve", "NLR")
+        for fold in range(3)
+    ]
+    write_outputs(results, tmp_path, design={"birds"})
+    note = "* used when Sieve was designed"
+    for name in ("report.html", "tables/results_average_precision.md"):
+        # Markdown escapes asterisks.
+        text = (tmp_path / name).read_text("utf-8").replace("\\*", "*")
+        assert "birds*" in text
+        assert "flags*" not in text
+        assert note in text
+    write_outputs(results, tmp_path)
+    assert note not in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_a_single_split_is_not_called_cross_validation():
+    results = [make_result("d", 1, m, 0, one_error=0.1) | {"folds": 1} for m in ("Sieve", "NLR")]
+    text = protocol_paragraph(results)
+    assert "means over one split, a fifth of the rows for tests" in text
+    assert "cross-validation" not in text

@@ -407,3 +407,12 @@ def test_bayesian_signed_rank_equals_the_sum_over_pairs():
     mirrored = stats.bayesian_signed_rank([-d for d in differences])
     assert mirrored == pytest.approx((better, equal, worse), abs=0.02)
     assert stats.bayesian_signed_rank([0.001] * 8)[1] == 1.0
+
+
+def test_the_sentence_about_the_best_has_the_p_of_the_chi_square():
+    """The F of Iman and Davenport is infinite if all data sets agree."""
+    means = {"NLR": [0.9, 0.8], "Schirn": [0.7, 0.6], "Sieve": [0.5, 0.4]}
+    result = stats.friedman(flat(means), "average_precision")
+    assert result.iman_davenport.pvalue == 0
+    text = stats.leading(result, "average precision")
+    assert text.endswith(f"(Friedman's chi-square test over 2 data sets, p = {result.pvalue:.2g}).")

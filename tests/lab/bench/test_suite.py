@@ -322,3 +322,13 @@ def test_a_suite_has_a_folder_and_a_first_part(short, tmp_path, monkeypatch, cap
 def test_bad_requests_get_one_sentence(options, words, tmp_path, capsys):
     assert main(["bench", *options, "--methods", "Sieve", "--output", str(tmp_path)]) == 2
     assert re.search(words, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("is_design", [True, False])
+def test_the_printed_table_names_the_sets_of_the_design(short, tmp_path, capsys, is_design):
+    short["datasets"]["generated"]["design"] = is_design
+    command = ["bench", "--suite", "pml-2", "--tracks", "raw", "--output", str(tmp_path)]
+    assert main([*command, "--methods", "CandidateRidge", "--jobs", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert ("Data sets: generated*" in shown) == is_design
+    assert ("* used when Sieve was designed" in shown) == is_design

@@ -10,10 +10,12 @@ from lab.bench.bench_helpers import quick, tiny
 
 from schirn.app.cli import main
 from schirn.exceptions import DataError, InputError
+from schirn.lab.bench.running._execute import without_result
 from schirn.lab.bench.running._run import execute_runs
 from schirn.lab.bench.running._scores import compute_metrics
 from schirn.lab.bench.suite import plan_suite, read_suite
 from schirn.lab.leaderboard import _packing as packing
+from schirn.lab.leaderboard import _repetition as repetition
 from schirn.lab.leaderboard import _submission as submission
 from schirn.lab.leaderboard import check_results, pack_results
 
@@ -185,7 +187,7 @@ def test_an_edited_noise_metric_is_refused(usual, tmp_path, capsys):
 
 def test_a_metric_that_nothing_confirms_is_not_verified(usual, tmp_path, capsys):
     packed = pack_results(usual, tmp_path / "mine.jsonl.gz")[0]
-    in_packed(packed, set_metric("macro_auc", 0.97))
+    in_packed(packed, set_metric("macro_auc", 0.9))
     check = check_results(packed, reruns=0)
     assert (check.verdict, check.verified) == ("not verified", 3)
     assert "1 of 4 results not verified: macro_auc, which the stored scores do not give" in (
@@ -193,7 +195,7 @@ def test_a_metric_that_nothing_confirms_is_not_verified(usual, tmp_path, capsys)
     )
     assert main(["leaderboard", "check", str(packed), "--rerun", "0"]) == 3
     problems = check_results(packed, reruns=4).problems
-    assert any("macro_auc is 0.97, but the same run gives" in text for text in problems)
+    assert any("macro_auc is 0.9, but the same run gives" in text for text in problems)
 
 
 def test_counts_of_candidates_beside_packed_scores_are_compared(usual, tmp_path):
@@ -437,3 +439,194 @@ def test_the_program_prints_a_table_or_json(usual, capsys):
     document = json.loads(capsys.readouterr().out)
     assert document["verified"] is True
     assert document["files"][0]["recomputed"] == 4
+
+
+def stated_as(folder, tmp_path, lam):
+    """Write an honest result with another weight of the ridge into the first results."""
+    quick(
+        ["digits_attributes:1"],
+        ["CandidateRidge"],
+        tmp_path / "other",
+        params={"CandidateRidge": {"lam": lam}},
+        noise="exact",
+        folds=1,
+    )
+    other = json.loads(next((tmp_path / "other").glob("*.jsonl")).read_text())
+    shutil.copy(tmp_path / "other" / other["scores"], folder / "scores")
+    names = ("params", "metrics", "scores")
+    change(folder, first(**{name: other[name] for name in names}))
+
+
+@pytest.fixture(scope="module")
+def run_tuned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("submission") / "out"
+    quick(
+        ["digits_attributes:1"],
+        ["CandidateRidge"],
+        folder,
+        noise="exact",
+        folds=1,
+        tuning="candidates",
+    )
+    return folder
+
+
+@pytest.fixture
+def tuned(run_tuned, tmp_path):
+    """A ridge whose weights of 100 and 1,000 are nearly as good on held-out candidates."""
+    return shutil.copytree(run_tuned, tmp_path / "tuned")
+
+
+def test_other_parameters_that_are_nearly_as_good_here_are_verified(tuned, tmp_path, capsys):
+    """Another processor chooses otherwise among points that nearly tie."""
+    stated_as(tuned, tmp_path, 100.0)
+    check = check_results(tuned, reruns=1)
+    assert (check.verdict, check.problems, check.rerun) == ("verified", [], 1)
+    assert any("1 of 1 repeated runs chose other parameters here" in text for text in check.notes)
+    assert main(["leaderboard", "check", str(tuned)]) == 0
+
+
+def test_parameters_that_the_search_would_not_choose_are_not_verified(tuned, tmp_path):
+    """Whoever tunes on the test rows states parameters of the grid, and their true metrics."""
+    stated_as(tuned, tmp_path, 0.01)
+    check = check_results(tuned, reruns=1)
+    assert (check.verdict, check.problems, check.rerun) == ("not verified", [], 0)
+    assert any("better on held-out candidates" in text for text in check.notes)
+
+
+def test_parameters_outside_of_the_grid_are_refused(tuned, tmp_path):
+    stated_as(tuned, tmp_path, 123.0)
+    assert any("but the same run has" in text for text in check_results(tuned, reruns=1).problems)
+
+
+def test_forged_metrics_with_parameters_that_nearly_tie_are_refused(tuned, tmp_path):
+    change(tuned, lambda results: results[0]["params"].update(lam=100.0))
+    packed = pack_results(tuned, tmp_path / "packed" / "mine.jsonl.gz")[0]
+    in_packed(packed, set_metric("macro_auc", 0.9))
+    problems = check_results(packed, reruns=1).problems
+    assert any("macro_auc is 0.9, but the same run gives" in text for text in problems)
+
+
+def test_a_small_difference_of_a_repeated_run_is_not_verified(usual, tmp_path, capsys):
+    macro_auc = check_results(usual, reruns=0).results[0]["metrics"]["macro_auc"]
+    packed = pack_results(usual, tmp_path / "mine.jsonl.gz")[0]
+    in_packed(packed, set_metric("macro_auc", macro_auc + 0.004))
+    check = check_results(packed, reruns=4)
+    assert (check.verdict, check.problems, check.rerun) == ("not verified", [], 3)
+    assert any("macro_auc is" in text and "the same run gives" in text for text in check.notes)
+    assert main(["leaderboard", "check", str(packed), "--rerun", "4"]) == 3
+
+
+def test_methods_that_cannot_run_here_are_not_drawn(usual, monkeypatch):
+    """A missing package, whichever packages are there."""
+    honest = repetition.execute
+
+    def without_oracle(run, data):
+        if run.method.name == "OracleRidge":
+            return without_result("skipped", "OracleRidge needs the package 'nothing'")
+        return honest(run, data)
+
+    monkeypatch.setattr(repetition, "execute", without_oracle)
+    check = check_results(usual, reruns=4)
+    assert (check.verdict, check.rerun) == ("verified", 2)
+    text = "2 results of OracleRidge cannot be repeated here: OracleRidge needs the package"
+    assert any(note.startswith(text) for note in check.notes)
+
+
+def test_settings_that_only_one_method_lacks_are_not_verified(tmp_path):
+    methods = ["CandidateRidge", "OracleRidge"]
+    sets = ["digits_attributes:1", "digits_attributes:2"]
+    quick(sets, methods, tmp_path, noise="exact", folds=1)
+    assert check_results(tmp_path, reruns=1).verdict == "verified"
+
+    def drop(results):
+        results[:] = [r for r in results if (r["method"], r["r"]) != ("CandidateRidge", 2)]
+
+    change(tmp_path, drop)
+    check = check_results(tmp_path)
+    assert (check.verdict, check.problems) == ("not verified", [])
+    text = "other methods have data sets, noise or features that their method lacks"
+    assert f"1 of 3 results not verified: {text}" in check.notes
+
+
+@pytest.fixture(scope="module")
+def run_of_suite(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("submission") / "out"
+    runs = plan_suite(read_suite("pml-2"), ["CandidateRidge"], ["small"], ["raw"])
+    chosen = [run for run in runs if run.fields["dataset"] == "generated"]
+    chosen = [run for run in chosen if run.fields["noise"] == "exact" and run.fields["seed"] < 3]
+    execute_runs(chosen, output=folder, jobs=0)
+    return folder
+
+
+@pytest.fixture
+def of_suite(run_of_suite, tmp_path):
+    """Three seeds of one setting of a suite."""
+    return shutil.copytree(run_of_suite, tmp_path / "suite")
+
+
+LATE = {"status": "timeout", "reason": "stopped after 30 s, the limit for a run"}
+NOTHING = {"metrics": {}, "scores": None, "params": {}}
+
+
+def test_finished_runs_that_became_timeouts_are_not_verified(of_suite, capsys):
+    change(of_suite, first(**LATE, **NOTHING))
+    check = check_results(of_suite)
+    assert (check.verdict, check.problems, check.verified) == ("not verified", [], 2)
+    (note,) = check.notes
+    assert note.startswith("1 timeouts of CandidateRidge not verified: run again, ")
+    assert note.endswith("is done within 10 s")
+    assert main(["leaderboard", "check", str(of_suite)]) == 3
+    (note,) = check_results(of_suite, reruns=0).notes[1:]
+    assert note == "1 timeouts of CandidateRidge not verified: nothing was repeated"
+
+
+def test_a_timeout_is_confirmed_by_a_repeated_one(of_suite, monkeypatch):
+    """With a limit that no run keeps."""
+    suite = read_suite("pml-2") | {"time_limit": 1e-3}
+    monkeypatch.setattr(repetition, "read_suite", lambda _: suite)
+
+    def stop(results):
+        results[0].update(LATE, **NOTHING)
+        results[1].update(LATE, **NOTHING, reason="not run: it timed out with another seed")
+
+    change(of_suite, stop)
+    check = check_results(of_suite)
+    assert (check.verdict, check.verified) == ("verified", 3)
+    assert check.notes == ["2 timeouts of CandidateRidge confirmed by one repeated run"]
+
+
+def test_runs_that_were_not_run_need_a_timeout(of_suite):
+    reason = "not run: it timed out with another seed"
+    change(of_suite, first(**NOTHING, status="timeout", reason=reason))
+    check = check_results(of_suite)
+    assert check.verdict == "not verified"
+    assert check.notes == [
+        "1 results of CandidateRidge not verified: not run, but without a timeout of another seed"
+    ]
+
+
+FAILED = {"status": "failed", "reason": "InputError: the scores overflow here"}
+
+
+def test_a_failure_that_does_not_come_again_is_not_verified(of_suite):
+    change(of_suite, first(**FAILED, **NOTHING))
+    check = check_results(of_suite)
+    assert (check.verdict, check.problems) == ("not verified", [])
+    assert any("1 failures of CandidateRidge not verified: run again, " in n for n in check.notes)
+
+
+@pytest.mark.parametrize(
+    ("reason", "verdict"),
+    [
+        ("InputError: the scores overflow there", "verified"),
+        ("InputError: no solution", "not verified"),
+    ],
+)
+def test_a_failure_is_confirmed_by_a_repeated_one(of_suite, monkeypatch, reason, verdict):
+    """No method of this library fails on these data."""
+    worker = repetition.ProcessWorker
+    monkeypatch.setattr(worker, "run", lambda *_: without_result("failed", reason))
+    change(of_suite, first(**FAILED, **NOTHING))
+    check = check_results(of_suite)
+    assert check.verdict == verdict

@@ -40,10 +40,12 @@ from schirn.lab.bench.running._data import parse_level as parse_level
 from schirn.lab.bench.running._data import prepare as prepare
 from schirn.lab.bench.running._data import to_dense as to_dense
 from schirn.lab.bench.running._data import unusable as unusable
+from schirn.lab.bench.running._engine import NOT_RUN as NOT_RUN
 from schirn.lab.bench.running._engine import Batch as Batch
 from schirn.lab.bench.running._engine import Engine as Engine
 from schirn.lab.bench.running._engine import default_threads as default_threads
 from schirn.lab.bench.running._execute import execute as execute
+from schirn.lab.bench.running._inner import inner_scores as inner_scores
 from schirn.lab.bench.running._memory import peak_memory as peak_memory
 from schirn.lab.bench.running._methods import GRIDS, RECOMMENDED, default_grid, recommended
 from schirn.lab.bench.running._methods import Method as Method
@@ -63,6 +65,7 @@ from schirn.lab.bench.running._run import results_of as results_of
 from schirn.lab.bench.running._scores import compute_metrics as compute_metrics
 from schirn.lab.bench.running._scores import read_arrays as read_arrays
 from schirn.lab.bench.running._scores import rescore
+from schirn.lab.bench.running._workers import ProcessWorker as ProcessWorker
 
 __all__ = [
     "DEFAULT_METHODS",

@@ -30,8 +30,11 @@ MARKS = {
     "oracle": f"{ORACLE_MARK} oracle-tuned: parameters chosen on the true labels of the test rows.",
     "reconstructed": "‡ reconstructed: neither code nor full text was available.",
     "baseline": "§ baseline: an ordinary classifier of the candidates.",
+    "variant": "◇ variant by this library: squared loss, uncorrected, own estimate of the priors.",
 }
 """Meaning of the marks of contenders; each text starts with its mark."""
+VARIANTS = ("COMES", "OracleCOMES")
+"""Methods that differ from their paper by choice: docs/math/comes.md."""
 PAPER_NOISE = ("legacy", "exact")
 OUR_METHODS = ("Sieve", "Schirn")
 
@@ -92,7 +95,7 @@ class Contender:
 
     `oracle`: its parameters were chosen on true labels. `ceiling`: it was trained on true labels
     and serves as a reference. `reconstructed`: written from a description, as the method says.
-    `baseline`: common practice without this library.
+    `baseline`: common practice without this library. `variant`: not the method of its paper.
     """
 
     method: str
@@ -103,6 +106,7 @@ class Contender:
     ceiling: bool = False
     reconstructed: bool = False
     baseline: bool = False
+    variant: bool = False
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -316,7 +320,15 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
         oracle = any(_oracle(result) for result in runs)
         ceiling = key[0] == CEILING or any(result.get("sees_truth") for result in runs)
         reconstructed = key[0] in known and known[key[0]]._info.reconstructed
-        contender = Contender(*key, "", oracle, ceiling, reconstructed, key[0] in BASELINES)
+        contender = Contender(
+            *key,
+            "",
+            oracle=oracle,
+            ceiling=ceiling,
+            reconstructed=reconstructed,
+            baseline=key[0] in BASELINES,
+            variant=key[0] in VARIANTS,
+        )
         contenders.append(replace(contender, label=_label(contender, keys)))
     # A method without a grid does not depend on the tuning, but may have been run with two.
     labels = Counter(c.label for c in contenders)

@@ -186,6 +186,7 @@ _LATEX = {
     "†": r"$^{\dagger}$",
     "‡": r"$^{\ddagger}$",
     "§": r"$^{\S}$",
+    "◇": r"$^{\diamond}$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "−": "$-$",

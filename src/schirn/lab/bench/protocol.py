@@ -130,7 +130,7 @@ def _where(comparison: Comparison, results: Sequence[Result]) -> str:
         for name, values in levels.items()
     ]
     noise = [name for name in _values(results, "noise") if name != "own"]
-    folds = _and(_values(results, "folds")) or str(len(_values(results, "fold")))
+    folds = _values(results, "folds") or [str(len(_values(results, "fold")))]
     seeds = _values(results, "seed")
     text = f"on {'one data set' if len(sets) == 1 else f'{len(sets)} data sets'}: {', '.join(sets)}"
     if any(levels.values()):
@@ -138,7 +138,10 @@ def _where(comparison: Comparison, results: Sequence[Result]) -> str:
             f", with {'a share r' if noise == ['rate'] else 'r'} wrong labels added to every row"
         )
         text += f" (kind of noise: {_and(noise)})" if noise else ""
-    text += f". Results are means over {folds}-fold cross-validation"
+    cross = [number for number in folds if number != "1"]
+    split = ["one split, a fifth of the rows for tests"] if "1" in folds else []
+    how = [f"{_and(cross)}-fold cross-validation"] if cross else []
+    text += f". Results are means over {_and(how + split)}"
     if len(seeds) > 1:
         text += f", repeated with the seeds {_and(seeds)}"
     elif seeds:

@@ -4,9 +4,9 @@ import base64
 import io
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from schirn.lab.bench._comparison import (
 )
 from schirn.lab.bench._rendering import SUFFIXES, Table
 from schirn.lab.bench.protocol import bibtex, protocol_paragraph
+from schirn.lab.bench.suite import DESIGN_NOTE
 from schirn.lab.bench.tables import finite_mean, metrics_in
 from schirn.metrics import METRICS
 from schirn.program.page import render
@@ -58,6 +59,7 @@ def write_outputs(
     metrics: Sequence[str] | None = None,
     alpha: float = 0.05,
     test: str = stats.DEFAULT_TEST,
+    design: Collection[str] = (),
 ) -> list[Path]:
     """Write the report, all tables in all formats and all figures into a folder.
 
@@ -84,6 +86,8 @@ def write_outputs(
         Metrics to show, the most important first. Defaults to all that the results have.
     alpha, test
         Level and kind of the significance tests.
+    design : list of str
+        Data sets to mark, because they were used when Sieve was designed.
 
     Returns
     -------
@@ -107,6 +111,10 @@ def write_outputs(
     main = [name for name in names if name in METRICS] or names
     further = _possible_tables(results, main, options)
     drawings = _drawings(results, main[0], alpha)
+
+    def table_of(name: str, **further: Any) -> Table:
+        return _with_marks(tables.results(results, name, **further, **options), design)
+
     texts = _texts(results, names[0], reference, alpha, test)
     page = _page(
         results,
@@ -115,16 +123,27 @@ def write_outputs(
         date=date,
         paragraph=texts["protocol.txt"],
         references=texts["references.bib"],
-        results=[tables.results(results, name, published=True, **options) for name in names],
+        results=[table_of(name, published=True) for name in names],
         tables=further,
         drawn={drawing.name: drawing for drawing in drawings},
     )
     return _write_all(
         Path(folder),
         {"report.html": page, **texts},
-        [*(tables.results(results, name, **options) for name in names), *further.values()],
+        [*map(table_of, names), *further.values()],
         drawings,
     )
+
+
+def _with_marks(table: Table, design: Collection[str]) -> Table:
+    """Mark the data sets that were used when Sieve was designed, if there are any."""
+    if not {line[0].text for line in table.body} & set(design):
+        return table
+    body = [
+        [replace(name, text=f"{name.text}*") if name.text in design else name, *cells]
+        for name, *cells in table.body
+    ]
+    return replace(table, body=body, notes=[*table.notes, DESIGN_NOTE])
 
 
 def _texts(

@@ -29,6 +29,8 @@ from schirn.lab.bench.stats import bayesian_signed_rank, friedman
 
 Suite = dict[str, Any]
 _PROTOCOL = ("folds", "tuning", "inner_folds", "search_points", "search_rows")
+DESIGN_NOTE = "* used when Sieve was designed, so that its figures there prove nothing."
+"""Meaning of the mark of data sets."""
 _DIGITS = 16
 # Minimum number of seeds for an interval of their mean.
 _ENOUGH_SEEDS = 3

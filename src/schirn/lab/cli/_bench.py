@@ -22,7 +22,15 @@ from schirn.lab.bench import (
 )
 from schirn.lab.bench import run as run_bench
 from schirn.lab.bench.stats import DEFAULT_TEST, TESTS
-from schirn.lab.bench.suite import count_runs, read_suite, run_suite, suite_names, summary
+from schirn.lab.bench.suite import (
+    DESIGN_NOTE,
+    count_runs,
+    design_sets,
+    read_suite,
+    run_suite,
+    suite_names,
+    summary,
+)
 from schirn.lab.cli._options import parse_methods
 from schirn.program.output import note, print_json, printable, say, table, working
 from schirn.program.parser import add_options, assignment
@@ -115,7 +123,8 @@ def run(args: argparse.Namespace) -> int:
         from schirn.lab.bench.report import write_outputs
 
         test = args.test or DEFAULT_TEST
-        page = write_outputs(results, output, reference=reference, test=test)[0]
+        design = design_sets(read_suite(args.suite)) if args.suite else ()
+        page = write_outputs(results, output, reference=reference, test=test, design=design)[0]
         note(f"report and tables: {printable(str(page))}")
     if args.suite:
         # A line names all data sets that are not here.
@@ -197,6 +206,12 @@ def _print_suite(
         say("over seeds; mean rank over data sets; P(better than CandidateRidge), Bayesian signed")
         say("rank.\n")
         table(heads, lines, align="l" + "r" * (len(heads) - 1))
+        design = design_sets(read_suite(args.suite))
+        shown = dict.fromkeys(r["dataset"] for r in tried if r["status"] == "done")
+        if design & shown.keys():
+            marked = ", ".join(f"{name}*" if name in design else name for name in shown)
+            say(f"\nData sets: {marked}")
+            say(DESIGN_NOTE)
         say(f"\n{counts_text(results)}; results in {printable(output)}")
     missing = dict.fromkeys(r["dataset"] for r in results if r["status"] == "skipped")
     if missing:

@@ -17,7 +17,7 @@ from schirn.program.output import note, print_json, printable, say, table, worki
 _FILES = "results FILE+  result files (.jsonl, .jsonl.gz) or folders"
 _CHECK = f"""
 {_FILES}
---rerun N:natural = 3  runs to repeat per file, of those that took at most a minute
+--rerun N:natural = 3  finished runs to repeat per file, of those that took at most a minute
 """
 _BUILD = f"""
 {_FILES}
@@ -45,11 +45,11 @@ def run_check(args: argparse.Namespace) -> int:
 
     The check covers the format; data, candidates and folds, which are redrawn; metrics, recomputed
     from the scores (tolerance 1e-6); parameters and all metrics of a random sample of runs, which
-    are repeated; the code of the methods; missing folds and seeds, duplicates, contradictions and
-    impossible values; and the marks of methods that use true labels. Times, memory and timeouts are
-    never verified. Exit code 0: every metric of every result is verified; 1: refused; 2: not
-    readable; 3: not verified, because a metric could not be recomputed, scores, data or seeds are
-    missing, or the code is stale or unknown.
+    are repeated, like a timeout of each method and a failure of each kind; the code of the methods;
+    missing data sets, noise, folds and seeds, duplicates, contradictions and impossible values; and
+    the marks of methods that use true labels. Times and memory are never verified. Exit code 0:
+    every result is verified; 1: refused; 2: not readable; 3: not verified, because something is
+    missing, stale or unknown, or a repeated run differs a little.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def run_check(args: argparse.Namespace) -> int:
         counts = [len(check.results), *map(len, names), check.regenerated, check.recomputed]
         lines.append([path, check.verdict, *counts, check.verified, check.rerun])
     table(heads, lines, align="llrrrrrrr")
-    say("Times, memory and timeouts are never verified, parameters only in repeated runs.")
+    say("Times and memory are never verified; parameters, timeouts and failures by repeated runs.")
     for path, check in checks.items():
         for text in check.notes:
             say(printable(f"{path}: {text}"))

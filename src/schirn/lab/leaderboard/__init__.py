@@ -4,6 +4,7 @@
 and `build_leaderboard` writes the page that compares methods setting by setting.
 """
 
+from schirn.lab.leaderboard._evidence import TOLERANCE as TOLERANCE
 from schirn.lab.leaderboard._packing import pack_results
 from schirn.lab.leaderboard._pages import Board as Board
 from schirn.lab.leaderboard._pages import Place as Place
@@ -12,7 +13,6 @@ from schirn.lab.leaderboard._pages import make_board as make_board
 from schirn.lab.leaderboard._pages import read_results as read_results
 from schirn.lab.leaderboard._standing import Progress
 from schirn.lab.leaderboard._standing import Standing as Standing
-from schirn.lab.leaderboard._submission import TOLERANCE as TOLERANCE
 from schirn.lab.leaderboard._submission import Check, check_results
 from schirn.lab.leaderboard._update import Update, update_leaderboard
 

@@ -5,6 +5,7 @@ data sets with one seed. Statements about Sieve rest on the data sets that were 
 it.
 """
 
+import math
 import re
 import textwrap
 from collections import Counter
@@ -19,13 +20,26 @@ from schirn.exceptions import InputError
 from schirn.lab.bench import FLOOR
 from schirn.lab.bench.results import Result
 from schirn.lab.bench.suite import Suite, count_runs, design_sets
-from schirn.lab.leaderboard._standing_tables import RankTable, set_table
+from schirn.lab.leaderboard._standing_tables import (
+    BETTER,
+    RankTable,
+    better_track,
+    rank_notes,
+    set_table,
+)
 
 OURS = "Sieve"
 BLOCKS = ("headline", "state", "ranks", "sets")
 """Blocks of pages; each is a method of `Standing`."""
-# Statuses of a run that needs no further attempt.
-_TRIED = ("done", "timeout", "failed")
+# Statuses of a run that has been tried to its end.
+_TRIED = {
+    "done": "done",
+    "timeout": "timed out, or not repeated after a timeout with another seed",
+    "failed": "failed",
+}
+_HELD_OUT = "data sets not used in the design of Sieve"
+# The level of Wilcoxon's test.
+_ALPHA = 0.05
 _BLOCK = re.compile(
     r"^(?P<begin>(?P<indent> *)<!-- leaderboard:(?P<name>\S+) -->\n)"
     r".*?"
@@ -126,56 +140,56 @@ class Standing:
                 f"{self.progress.n_runs:,} of its {self.progress.n_planned:,} runs have been "
                 "computed so far, too few to rank methods."
             )
-        ranks = {track: table.friedman for track, table in self._held_out_tables.items()}
-        first = next(iter(ranks.values()))
-        places = [f"{test.ranks[OURS]:.1f} with {track} features" for track, test in ranks.items()]
+        test = self._held_out_tables[BETTER].friedman
         so_far = "On" if self.progress.is_complete else f"With {self._counted_seeds}, on"
         return (
-            f"{so_far} {len(first.blocks.names)} data sets that were not used in its design, "
-            f"{OURS} has a mean rank of {' and '.join(places)} among {len(first.ranks)} methods "
-            f"(critical difference {first.critical_difference:.1f})."
+            f"{so_far} {len(test.blocks.names)} data sets not used in its design, {OURS} has a "
+            f"mean rank of {test.ranks[OURS]:.1f} among {len(test.ranks)} methods (critical "
+            f"difference {test.critical_difference:.1f}), each with its better features and at "
+            f"most {self.suite['search_points']} parameter points on {self.suite['search_rows']} "
+            "rows."
         )
 
     @cached_property
     def _held_out_tables(self) -> dict[str, RankTable]:
         """Ranks by track on data sets that were not used in the design of Sieve."""
         design = design_sets(self.suite)
-        return {
-            track: RankTable(
-                [r for r in self.shown if r["dataset"] not in design and r["features"] == track]
-            )
+        results = [result for result in self.shown if result["dataset"] not in design]
+        if not results:
+            return {}
+        by_track = {
+            track: [result for result in results if result["features"] == track]
             for track in self.suite["tracks"].values()
-            if self.shown
         }
+        by_track[BETTER] = better_track(results)
+        return {track: RankTable(rows) for track, rows in by_track.items()}
 
     def summary(self) -> str:
-        """Results of the tests about Sieve in each track."""
-        sentences = []
-        for track, table in self._held_out_tables.items():
-            ranks = table.friedman
-            worse, equal, better = table.probabilities(OURS)
-            win, tie, loss = table.counts(OURS)
-            n_tested = win + tie + loss
-            tests = (
-                f"it is significantly better in {win} of {n_tested} settings, not significantly "
-                f"different in {tie}, and significantly worse in {loss}; "
-            )
-            sentences.append(
-                f"With {track} features, on {len(ranks.blocks.names)} data sets that were not "
-                f"used in its design, {OURS} has a mean rank of {ranks.ranks[OURS]:.1f} among "
-                f"{len(ranks.ranks)} methods (critical difference "
-                f"{ranks.critical_difference:.1f}). Compared with `{FLOOR}`, "
-                f"{tests if n_tested else ''}over data sets it is mostly more than a point better "
-                f"with probability {better:.2f}, mostly within a point with {equal:.2f}, and "
-                f"mostly more than a point worse with {worse:.2f} (Bayesian signed rank test)."
-            )
-        return "\n".join(sentences)
+        """What the tests say about Sieve in each track."""
+        tables = self._held_out_tables
+        if not tables:
+            return ""
+        first = next(iter(tables.values())).friedman
+        lines = [
+            f"{OURS} among {len(first.ranks)} methods (critical difference "
+            f"{first.critical_difference:.1f}) and against `{FLOOR}`, on "
+            f"{len(first.blocks.names)} data sets not used in its design:",
+            "",
+            "| features | mean rank | worse / equal / better | Wilcoxon's test | largest loss | "
+            "won / not significant / lost |",
+            "|---|--:|---|---|---|---|",
+            *[f"| {' | '.join(_in_track(track, table))} |" for track, table in tables.items()],
+            "",
+            f'"{BETTER}": each method with the features that suit it better on the data set. '
+            "Probabilities: Bayesian signed rank test; equal is within a point.",
+        ]
+        return "\n".join(lines)
 
     def state(self) -> str:
         """Which part of the suite was computed, and how to continue."""
         progress = self.progress
         statuses = progress.statuses
-        counts = [f"{statuses[name]:,} {name}" for name in _TRIED if statuses[name]]
+        counts = [f"{statuses[name]:,} {_TRIED[name]}" for name in _TRIED if statuses[name]]
         lines = [
             f"{progress.n_runs:,} of {progress.n_planned:,} runs ({len(methods())} methods) have "
             f"a result: {', '.join(counts) or 'none'}.",
@@ -200,8 +214,8 @@ class Standing:
                 '<a href="leaderboard/index.html">Open the leaderboard</a>, with one line per '
                 "method, or read the [tables](results/leaderboard.md)."
             )
-        lines += [self._seeds_shown(), self.summary()]
-        return "\n".join(line for line in lines if line)
+        text = "\n".join(line for line in (*lines, self._seeds_shown()) if line)
+        return f"{text}\n\n{self.summary()}"
 
     @property
     def _counted_seeds(self) -> str:
@@ -228,17 +242,19 @@ class Standing:
         if not self.shown:
             return "Not shown before all methods have run on all data sets with one seed."
         tables = {
-            "data sets not used in the design of Sieve": self._held_out_tables,
+            _HELD_OUT: self._held_out_tables,
             "all data sets": {
                 track: RankTable([r for r in self.shown if r["features"] == track])
                 for track in self.suite["tracks"].values()
             },
         }
-        return "\n\n".join(
-            f"### {track.capitalize()} features, {title}\n\n{table.markdown()}"
+        sections = [
+            f"### {track.capitalize()} features, {title}\n\n"
+            f"{table.markdown(by_metric=title == _HELD_OUT and track != BETTER)}"
             for title, by_track in tables.items()
             for track, table in by_track.items()
-        )
+        ]
+        return "\n\n".join([rank_notes(self.shown), *sections])
 
     def sets(self) -> str:
         """One table per data set."""
@@ -300,3 +316,22 @@ class Standing:
         if new != old:
             with atomic_write(page) as stream:
                 stream.write(new.encode())
+
+
+def _in_track(track: str, table: RankTable) -> list[str]:
+    """Return what a track says about Sieve, as cells."""
+    pvalue = table.pvalue(OURS)
+    verdict = "significant" if pvalue < _ALPHA else "not significant"
+    advantages = table.advantages(OURS)
+    name = min(advantages, key=advantages.__getitem__)
+    loss = f"{-100 * advantages[name]:.1f} points on `{name}`" if advantages[name] < 0 else "none"
+    counts = table.counts(OURS)
+    return [
+        track,
+        f"{table.friedman.ranks[OURS]:.1f}",
+        " / ".join(f"{share:.2f}" for share in table.probabilities(OURS)),
+        "-" if math.isnan(pvalue) else f"p = {pvalue:.2g}, {verdict}",
+        loss,
+        # One seed tests nothing.
+        " / ".join(map(str, counts)) if any(counts) else "-",
+    ]

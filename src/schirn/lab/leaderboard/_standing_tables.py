@@ -24,11 +24,14 @@ from schirn.lab.bench.stats import (
     friedman,
     leading,
     verdicts,
+    wilcoxon_holm,
 )
 from schirn.lab.bench.suite import Suite
 from schirn.metrics import METRICS
 
 METRIC = "average_precision"
+BETTER = "better"
+"""Name of the track in which every method has the features that suit it better."""
 _LABEL = "average precision"
 # Mark of methods that have another search budget.
 _TUNED_IN_FIT = " ¶"
@@ -41,13 +44,22 @@ class RankTable:
 
     def __init__(self, results: Sequence[Result]):
         self._results = results
-        self._comparison = compare(results, METRIC)
-        self._verdicts = verdicts(self._comparison, self._comparison.find(FLOOR))
         self._complete = [_last_if_late(result) for result in results]
+        self._comparison = compare(self._complete, METRIC)
+        self._verdicts = verdicts(self._comparison, self._comparison.find(FLOOR))
         self.friedman: Friedman = friedman(self._complete, METRIC)
 
     def probabilities(self, method: str) -> tuple[float, float, float]:
         """Return probabilities of worse, practically equal and better than the candidate ridge."""
+        return bayesian_signed_rank(list(self.advantages(method).values()), rope=_POINT)
+
+    def pvalue(self, method: str) -> float:
+        """Return the p-value of Wilcoxon's test against the candidate ridge over data sets."""
+        pair = [result for result in self._complete if result["method"] in (method, FLOOR)]
+        return wilcoxon_holm(pair, method, METRIC)[0].pvalue
+
+    def advantages(self, method: str) -> dict[str, float]:
+        """Return the mean difference from the candidate ridge on each data set."""
         comparison = self._comparison
         ours = comparison.find(method)
         floor = comparison.find(FLOOR)
@@ -56,8 +68,7 @@ class RankTable:
             ahead = comparison.mean(setting, ours) - comparison.mean(setting, floor)
             if not math.isnan(ahead):
                 differences.setdefault(setting.dataset, []).append(ahead)
-        advantages = [statistics.fmean(values) for values in differences.values()]
-        return bayesian_signed_rank(advantages, rope=_POINT)
+        return {name: statistics.fmean(values) for name, values in differences.items()}
 
     def counts(self, method: str) -> tuple[int, int, int]:
         """Return the numbers of settings with significantly better, equal and worse results."""
@@ -66,7 +77,7 @@ class RankTable:
         # The verdicts are about the candidate ridge.
         return words.count("loss"), words.count("tie"), words.count("win")
 
-    def markdown(self) -> str:
+    def markdown(self, *, by_metric: bool = True) -> str:
         """Return the table, best mean rank first, and the results of the tests."""
         result = self.friedman
         ranked = sorted(self._comparison.contenders, key=self._rank)
@@ -78,21 +89,12 @@ class RankTable:
         ]
         n_sets = len(result.blocks.names)
         difference = f"{result.critical_difference:.2f}"
-        notes = [
+        note = (
             f"Mean ranks are over {n_sets} data sets; two of them differ significantly (Nemenyi, "
-            f"5%) if they are at least {difference} apart. {leading(result, _LABEL)}",
-            "Worse / equal / better: probabilities, by the Bayesian signed rank test over data "
-            f"sets, that most differences from `{FLOOR}` are of this kind; equal is within one "
-            "point. Won / not significant / lost: "
-            "settings with a significant difference (corrected t-test over seeds, 5%). A run that "
-            "ran out of time or failed enters the ranks with the worst value of every metric, and "
-            "no other figure: means of a method with unfinished runs are over fewer settings. "
-            "Seconds and memory are means that nobody verified.",
-            "¶ chooses its parameters in `fit`, on all training candidates; the others search at "
-            "most six points of their grids on 200 rows.",
-            *contender_notes(self._comparison.contenders),
-        ]
-        return "\n\n".join(["\n".join(lines), "\n".join(notes), self._ranks_by_metric()])
+            f"5%) if they are at least {difference} apart. {leading(result, _LABEL)}"
+        )
+        further = [self._ranks_by_metric()] if by_metric else []
+        return "\n\n".join(["\n".join(lines), note, *further])
 
     def _ranks_by_metric(self) -> str:
         """Return the mean ranks by each of the five metrics."""
@@ -135,6 +137,62 @@ class RankTable:
         # One seed tests nothing.
         tests = " / ".join(map(str, counts)) if any(counts) else "-"
         return [" / ".join(shares), tests]
+
+
+def rank_notes(results: Sequence[Result]) -> str:
+    """Return what the columns and marks of all tables of ranks mean.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of all tracks.
+
+    Returns
+    -------
+    str
+    """
+    one_track = [result for result in results if result["features"] == results[0]["features"]]
+    notes = [
+        "Worse / equal / better: probabilities, by the Bayesian signed rank test over data sets, "
+        f"that most differences from `{FLOOR}` are of this kind; equal is within one point. Won / "
+        "not significant / lost: settings with a significant difference (corrected t-test over "
+        "seeds, 5%). A run that ran out of time or failed counts with the worst value of every "
+        "metric; only average precision, noise AUC and costs are means over finished runs. Nobody "
+        "verified seconds and memory.",
+        "Better features: on each data set every method has the features, raw or kernel, with "
+        "which its average precision is higher.",
+        "¶ chooses its parameters in `fit`, on all training candidates; the others search at most "
+        "six points of their grids on 200 rows.",
+        *contender_notes(compare(one_track, METRIC).contenders),
+    ]
+    return "\n".join(notes)
+
+
+def better_track(results: Iterable[Result]) -> list[Result]:
+    """Return the results of each method on each data set with the features that suit it better.
+
+    The features with the higher mean average precision count, whatever they were for others.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of several tracks.
+
+    Returns
+    -------
+    list of dict
+        Those results, all with "better" as their features.
+    """
+    groups: dict[tuple[str, str], dict[str, list[Result]]] = {}
+    for result in results:
+        pair = groups.setdefault((result["dataset"], result["method"]), {})
+        pair.setdefault(result["features"], []).append(result)
+    chosen = (max(tracks.values(), key=_mean_of_all) for tracks in groups.values())
+    return [{**result, "features": BETTER} for group in chosen for result in group]
+
+
+def _mean_of_all(results: Iterable[Result]) -> float:
+    return statistics.fmean(_last_if_late(result)["metrics"][METRIC] for result in results)
 
 
 def _last_if_late(result: Result) -> Result:

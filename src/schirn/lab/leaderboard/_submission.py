@@ -1,11 +1,12 @@
 """Result files from others: read them, and check what they claim.
 
-Folds and candidates are drawn again and compared by checksum; the metrics are recomputed from the
-stored scores, whose true labels must be those of the data set; and a random sample of the runs of
-this library's methods is repeated, which gives their parameters and all their metrics. A result is
-verified only if its scores are present, its code is current, and its scores or a repeated run
-confirm all of its metrics. Times, memory and timeouts are never verified. Nothing here can prove
-that an external method did not see the true labels.
+What the data set, the noise and the seeds determine is drawn again and compared by checksum; the
+metrics are computed again from the stored scores, whose true labels must be those of the data set;
+and a random sample of the runs of this library's methods is repeated, with one timeout of each
+method and one failure of each kind (`_repetition`). A result is verified only if its scores are
+there, its code is the current one, and its scores or a repeated run give every one of its metrics;
+an unfinished one only if a repeated run does not finish either. Times and memory are never
+verified. Nothing here can prove that a method from elsewhere did not see the true labels.
 """
 
 import gzip
@@ -21,12 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import Array
-from schirn.datasets import Dataset, available, load
+from schirn.datasets import Dataset
 from schirn.datasets.noise import KINDS
 from schirn.estimators import sees_truth
 from schirn.exceptions import DataError, InputError, MissingExtraError
@@ -36,32 +35,29 @@ from schirn.lab.bench import (
     TUNINGS,
     Facts,
     Method,
-    Prepared,
     Run,
     Settings,
     Source,
-    checksum,
     compute_metrics,
-    execute,
     make_methods,
-    make_splits,
     method_runs,
     own_methods,
-    prepare,
     read_arrays,
-    unusable,
 )
-from schirn.lab.bench.results import IDENTITY, Result, identity, newest, parse_result, plain
-from schirn.lab.bench.suite import suite_datasets
+from schirn.lab.bench.results import IDENTITY, Result, identity, newest, parse_result
+from schirn.lab.leaderboard._evidence import (
+    TOLERANCE,
+    Draw,
+    Entry,
+    compare_metrics,
+    differ,
+    draw_again,
+    load_again,
+)
 from schirn.lab.leaderboard._packing import PackedRun, arrays_of, read_scores, scores_file
+from schirn.lab.leaderboard._repetition import LONGEST, repeat_runs
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
-TOLERANCE = 1e-6
-"""Largest difference of a metric from the one computed again: other processors round otherwise."""
-
-_RERUN_TOLERANCE = 1e-3
-# Seconds of the longest run that is repeated.
-_LONGEST = 60.0
 _COSTS = ("tune_seconds", "fit_seconds", "fit_cpu_seconds", "predict_seconds", "peak_memory_mb")
 _VERSIONS = ("schirn", "python", "numpy", "scipy", "scikit-learn")
 SUMS = ("data_sha256", "candidates_sha256", "folds_sha256")
@@ -75,44 +71,6 @@ _ALLOWED = {
 _DRAWN = ("dataset", "r", "noise", "noise_seed", "split", "seed", "folds")
 # Fields that results of several methods share when they are compared.
 _COMPARED = ("dataset", "r", "noise", "tuning", "features", "split", "folds")
-
-
-class Entry(NamedTuple):
-    """A result, the place of its line and its file."""
-
-    result: Result
-    where: str
-    file: Path
-
-
-class Draw(NamedTuple):
-    """Values determined by the data set, the noise and the seeds of a result."""
-
-    known: dict[str, Any]
-    data: Prepared
-
-    def has_fold(self, fold: int) -> bool:
-        """Check whether there is a fold with this number."""
-        return 0 <= fold < len(self.data.splits)
-
-    def fields(self, fold: int) -> dict[str, Any]:
-        """Return the fields of a result of a fold."""
-        if not self.has_fold(fold):
-            return self.known
-        train, test = self.data.splits[fold]
-        return {
-            **self.known,
-            "n_train": len(train),
-            "n_test": len(test),
-            "candidates_sha256": self.data.candidates_sha256[fold],
-        }
-
-    def labels(self, fold: int) -> tuple[Array, Array]:
-        """Return the true labels of the test rows and of the candidates of the training rows."""
-        train, test = self.data.splits[fold]
-        is_candidate = self.data.candidates[fold] == 1
-        truth = self.data.truth.astype(bool)
-        return truth[test], truth[train][is_candidate]
 
 
 @dataclass(frozen=True)
@@ -132,9 +90,10 @@ class Check:
     recomputed : int
         Number of results whose metrics were computed again from their scores and agree.
     verified : int
-        Number of results that pass all checks, with every metric, and name the current code.
+        Number of results of which all that is true, with every metric, and which name the
+        current code; and of timeouts and failures that a repeated run confirms.
     rerun : int
-        Number of verified results that were run again and agree.
+        Number of finished results that were run again and agree.
     """
 
     results: list[Result]
@@ -150,8 +109,8 @@ class Check:
         """Verdict in words: "refused", "not verified" or "verified"."""
         if self.problems:
             return "refused"
-        n_done = sum(result["status"] == "done" for result in self.results)
-        return "verified" if self.rerun and self.verified == n_done else "not verified"
+        n_tried = sum(result["status"] != "skipped" for result in self.results)
+        return "verified" if self.rerun and self.verified == n_tried else "not verified"
 
 
 def check_results(
@@ -165,7 +124,8 @@ def check_results(
         File of results (``.jsonl`` or ``.jsonl.gz``), or a folder of them, such as the output
         folder of a benchmark. Scores are expected next to each file.
     reruns : int
-        Number of runs to repeat, drawn from those that took at most a minute.
+        Number of finished runs to repeat, drawn from those that took at most a minute; 0 repeats
+        no timeouts and failures either.
     random_state : int, RandomState or None
         Randomness of that draw; None makes it unpredictable.
 
@@ -185,33 +145,34 @@ def check_results(
     ('verified', 2, 1)
     """
     entries, problems = _plausible_entries(path)
-    inspection = _Inspection(_selected_seeds(entries))
+    inspection = _Inspection(_lacking(entries))
     for group in _grouped(entries, _DRAWN).values():
         inspection.add(group)
-    sample = _draw_sample(inspection.sound, reruns, random_state)
-    failures = list(_rerun_faults(sample, inspection.unconfirmed))
+    unconfirmed = inspection.unconfirmed
+    repetition = repeat_runs(
+        inspection.sound, inspection.unfinished, unconfirmed, reruns, random_state
+    )
     notes = inspection.notes
-    n_verified = 0
+    n_verified = len(repetition.confirmed)
     for entry, _ in inspection.sound:
-        names = sorted(inspection.unconfirmed[entry.where])
+        names = sorted(unconfirmed[entry.where])
+        if entry.where in repetition.doubted:
+            continue
         if names:
             notes[f"not verified: {', '.join(names)}, which the stored scores do not give"] += 1
         else:
             n_verified += 1
-    n_late = sum(entry.result["status"] == "timeout" for entry in entries)
-    if n_late:
-        notes["timed out, which is not verified, like all times"] = n_late
     shares = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
-    if inspection.sound and not sample:
-        shares.append(f"not verified: no run was repeated that takes at most {_LONGEST:g} s")
+    if inspection.sound and not repetition.n_run:
+        shares.append(f"not verified: no run was repeated that takes at most {LONGEST:g} s")
     return Check(
         [entry.result for entry in entries],
-        problems + inspection.problems + failures,
-        shares,
+        problems + inspection.problems + repetition.faults,
+        shares + repetition.doubts + repetition.notes,
         inspection.n_regenerated,
         inspection.n_recomputed,
         n_verified,
-        len(sample) - len(failures),
+        repetition.n_agreeing,
     )
 
 
@@ -221,7 +182,9 @@ class _Inspection:
     Attributes
     ----------
     sound : list of (Entry, Run)
-        Results without any fault or doubt.
+        Finished results without any fault or doubt.
+    unfinished : list of (Entry, Run)
+        Timeouts and failures of the current code without any doubt.
     unconfirmed : dict of str to set of str
         Unconfirmed metrics of a result, by its place.
     notes : Counter of str
@@ -232,11 +195,12 @@ class _Inspection:
         Results whose data were drawn again, and whose metrics were computed again.
     """
 
-    def __init__(self, selected: set[str]):
-        self._selected = selected
+    def __init__(self, lacking: Mapping[str, str]):
+        self._lacking = lacking
         self._scores = _StoredScores()
         self._last: tuple[tuple[Any, ...], Dataset] | None = None
         self.sound: list[tuple[Entry, Run]] = []
+        self.unfinished: list[tuple[Entry, Run]] = []
         self.unconfirmed: dict[str, set[str]] = {}
         self.notes: Counter[str] = Counter()
         self.problems: list[str] = []
@@ -246,26 +210,42 @@ class _Inspection:
     def add(self, group: Sequence[Entry]) -> None:
         """Inspect results whose data, candidates and folds are the same."""
         try:
-            draw = _draw_again(group[0].result, self._load(group[0].result))
+            draw = draw_again(group[0].result, self._load(group[0].result))
         except (InputError, MissingExtraError, OSError, ValueError) as error:
             draw = None
             self.notes[f"not verified: {' '.join(str(error).split())}"] += len(group)
         for entry in group:
             if entry.result["status"] == "done":
                 self._add_finished(entry, draw)
+            elif entry.result["status"] != "skipped":
+                self._add_unfinished(entry, draw)
 
     def _load(self, result: Result) -> Dataset:
         """Load a data set, unless it was loaded last: results are grouped by data set."""
         key = (result["dataset"], result["data_sha256"])
         if self._last is None or self._last[0] != key:
-            self._last = key, _load_again(result)
+            self._last = key, load_again(result)
         return self._last[1]
+
+    def _run_and_doubts(self, entry: Entry) -> tuple[Run | None, list[str]]:
+        """Return the run of a result, and why it is not verified."""
+        run, doubts = _known_run(entry.result)
+        if entry.where in self._lacking:
+            doubts.append(
+                f"not verified: other methods have {self._lacking[entry.where]} that their "
+                "method lacks"
+            )
+        return run, doubts
+
+    def _add_unfinished(self, entry: Entry, draw: Draw | None) -> None:
+        run, doubts = self._run_and_doubts(entry)
+        self.notes.update(doubts)
+        if run is not None and draw is not None and not doubts:
+            self.unfinished.append((entry, run))
 
     def _add_finished(self, entry: Entry, draw: Draw | None) -> None:
         result = entry.result
-        run, doubts = _known_run(result)
-        if entry.where in self._selected:
-            doubts.append("not verified: other methods have seeds that their method lacks")
+        run, doubts = self._run_and_doubts(entry)
         if result["reason"]:
             doubts.append(f"not verified: {result['reason']}")
         unconfirmed = set(result["metrics"])
@@ -382,7 +362,7 @@ def implausible(entries: Iterable[Entry]) -> list[str]:
             continue
         old = runs.setdefault(run, entry)
         names = set(old.result["metrics"]) & set(result["metrics"])
-        if any(_differ(old.result["metrics"][name], result["metrics"][name]) for name in names):
+        if any(differ(old.result["metrics"][name], result["metrics"][name]) for name in names):
             problems.append(f"{entry.where}: another result of the same run than {old.where}")
     return problems
 
@@ -412,15 +392,24 @@ def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
             )
 
 
-def _selected_seeds(entries: Iterable[Entry]) -> set[str]:
-    """Return the places of results whose method lacks seeds of other methods in the setting."""
-    places: set[str] = set()
-    for setting in _grouped(entries, _COMPARED).values():
+def _lacking(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return what a method lacks that others have, by the places of the results in question."""
+    tried = [entry for entry in entries if entry.result["status"] != "skipped"]
+    places: dict[str, str] = {}
+    settings = {_setting(entry.result) for entry in tried}
+    for group in _grouped(tried, ["method"]).values():
+        if {_setting(entry.result) for entry in group} != settings:
+            places |= dict.fromkeys((e.where for e in group), "data sets, noise or features")
+    for setting in _grouped(tried, _COMPARED).values():
         seeds = {entry.result["seed"] for entry in setting}
         for group in _grouped(setting, ["method"]).values():
             if {entry.result["seed"] for entry in group} != seeds:
-                places.update(entry.where for entry in group)
+                places |= dict.fromkeys((e.where for e in group), "seeds")
     return places
+
+
+def _setting(result: Result) -> tuple[Any, ...]:
+    return tuple(result[name] for name in ("dataset", "r", "noise", "features"))
 
 
 def _grouped(entries: Iterable[Entry], names: Sequence[str]) -> dict[tuple[Any, ...], list[Entry]]:
@@ -537,60 +526,6 @@ def _usual_run(result: Result, method: Method) -> Run | None:
     return next((run for run in runs if run.key == result["key"]), None)
 
 
-def _draw_sample(
-    verified: Sequence[tuple[Entry, Run]], count: int, random_state: Any
-) -> list[tuple[Entry, Run]]:
-    """Draw runs to repeat: short runs on the CPU."""
-    short = [
-        pair
-        for pair in verified
-        if not pair[0].result["device"] and _seconds(pair[0].result) <= _LONGEST
-    ]
-    chosen = check_random_state(random_state).permutation(len(short))[:count]
-    return [short[k] for k in sorted(chosen)]
-
-
-def _seconds(result: Result) -> float:
-    return float(sum(result[name] or 0 for name in ("tune_seconds", "fit_seconds")))
-
-
-def _rerun_faults(
-    sample: Iterable[tuple[Entry, Run]], unconfirmed: Mapping[str, set[str]]
-) -> Iterator[str]:
-    """Repeat runs; return what differs, and remove metrics that agree from `unconfirmed`."""
-    for entry, run in sample:
-        try:
-            unconfirmed[entry.where].difference_update(_compare_rerun(entry.result, run))
-        except DataError as error:
-            yield f"{entry.where}: {error}"
-
-
-def _compare_rerun(result: Result, run: Run) -> set[str]:
-    """Repeat a run; return the metrics that agree, and raise DataError for any other difference."""
-    with threadpool_limits(result["threads"] or 1):
-        fields = execute(run, _draw_again(result, _load_again(result)).data).fields
-    if fields["status"] != "done":
-        raise DataError(f"run again, it is {fields['status']}: {fields['reason']}")
-    params = plain(fields["params"])
-    if result["params"] != params:
-        raise DataError(f"params are {brief(result['params'])}, but the same run has {params} here")
-    return _compare_metrics(result, fields["metrics"], "the same run gives", _RERUN_TOLERANCE)
-
-
-def _compare_metrics(
-    result: Result, values: Mapping[str, float], source: str, tolerance: float
-) -> set[str]:
-    """Return the metrics of a result that agree with `values`; raise DataError if one differs."""
-    names = set(result["metrics"]) & set(values)
-    for name in sorted(names):
-        claimed = result["metrics"][name]
-        if _differ(claimed, values[name], tolerance):
-            raise DataError(
-                f"{name} is {claimed}, but {source} {values[name]:.6g} (tolerance {tolerance:g})"
-            )
-    return names
-
-
 class Stored(NamedTuple):
     """Stored scores of a run: complete, or only their order."""
 
@@ -622,34 +557,6 @@ class _StoredScores:
         return None if run is None else Stored(arrays_of(run), is_packed=True)
 
 
-def _draw_again(result: Result, data: Dataset) -> Draw:
-    """Draw folds and candidates of a result again; raise if they cannot be drawn."""
-    reason = unusable(data, result["r"])
-    if reason is not None:
-        raise InputError(reason)
-    splits = make_splits(data, result["folds"], result["seed"], result["split"] == "stored")
-    draw = prepare(data, result["r"], result["noise"], result["noise_seed"], splits)
-    known = {
-        "data_sha256": checksum(data),
-        "folds_sha256": draw.folds_sha256,
-        "n_features": data.n_features,
-        "n_labels": data.n_labels,
-        "folds": len(splits),
-    }
-    return Draw(known, draw)
-
-
-def _load_again(result: Result) -> Dataset:
-    """Return the data set of a result; raise InputError if it is not available."""
-    name = result["dataset"]
-    for data in suite_datasets(name):
-        if checksum(data) == result["data_sha256"]:
-            return data
-    if name not in {entry.name for entry in available() if entry.where != "downloadable"}:
-        raise InputError(f"data set not here ({brief(name)})")
-    return load(name)
-
-
 def _compare_draw(result: Result, draw: Draw) -> None:
     """Raise DataError unless a result matches its data set, noise and seeds."""
     for name, value in draw.fields(result["fold"]).items():
@@ -668,7 +575,7 @@ def _compare_scores(result: Result, stored: Stored, draw: Draw | None) -> set[st
         if not agrees(stored.arrays, truth, candidate_truth):
             raise DataError("the true labels stored with the scores are not those of the data")
     values = compute_metrics(stored.arrays, ranks_only=stored.is_packed)
-    return _compare_metrics(result, values, "the stored scores give", TOLERANCE)
+    return compare_metrics(result, values, "the stored scores give", TOLERANCE)
 
 
 def _have_labels(arrays: Mapping[str, Array], truth: Array, candidate_truth: Array) -> bool:
@@ -691,12 +598,6 @@ def _have_counts(arrays: Mapping[str, Array], truth: Array, candidate_truth: Arr
         and len(in_order) == len(candidate_truth)
         and in_order.sum() == candidate_truth.sum()
     )
-
-
-def _differ(one: float | None, another: float | None, tolerance: float = TOLERANCE) -> bool:
-    """Check whether two metrics differ; None is undefined, like NaN."""
-    a, b = (math.nan if value is None else value for value in (one, another))
-    return abs(a - b) > tolerance or math.isnan(a) != math.isnan(b)
 
 
 def _short(value: Any) -> str:

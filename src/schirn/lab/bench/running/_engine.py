@@ -18,6 +18,9 @@ from schirn.lab.bench.running._plan import Run
 from schirn.lab.bench.running._trial import check_kinds
 from schirn.lab.bench.running._workers import LocalWorker, ProcessWorker
 
+NOT_RUN = "not run: it timed out with another seed"
+"""Reason of a timeout whose run was not started."""
+
 
 class Batch(NamedTuple):
     """Runs and the folder of their results."""
@@ -129,7 +132,7 @@ class Engine:
                 if run.known["reason"] is not None:
                     output = without_result("skipped", run.known["reason"])
                 elif self._gives_up and _without_seed(run.fields) in self._timeouts:
-                    output = without_result("timeout", "not run: it timed out with another seed")
+                    output = without_result("timeout", NOT_RUN)
                 else:
                     output = worker.run(run, self.time_limit)
                 if not self._stop.is_set():
