@@ -230,6 +230,21 @@ def test_other_folders_are_left_alone(data, tmp_path, monkeypatch):
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.parametrize(
+    ("folder", "file"),
+    [("my_16_char_notes", "rounds.npz"), ("0123456789abcdef", "notes.txt")],
+)
+def test_only_sections_are_removed(data, tmp_path, monkeypatch, folder, file):
+    """Neither the name of a folder alone nor its content alone makes it a section."""
+    model = interrupted(data, tmp_path / "kept", monkeypatch)
+    notes = tmp_path / "kept" / folder / file
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    model.fit(data.X, data.candidates)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [folder]
+    assert notes.read_text() == "mine"
+
+
 def test_a_damaged_checkpoint_is_named(data, tmp_path, monkeypatch):
     model = interrupted(data, tmp_path / "kept", monkeypatch)
     (path,) = (tmp_path / "kept").rglob("rounds.npz")

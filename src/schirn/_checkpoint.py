@@ -1,4 +1,4 @@
-"""Checkpoints: a fit that was killed goes on where it was.
+"""Checkpoints: a killed fit resumes where it stopped.
 
 `kept_in` opens a folder for everything that happens inside, and removes what is in it when the work
 is done. A fit opens a `section` for its data and parameters. The outermost section of a folder that
@@ -12,6 +12,7 @@ lists. They are stored as arrays and JSON, never as code.
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ _FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
 # Key of an array in JSON.
 _ARRAY = "__array__"
 _ROUNDS = "rounds"
+_SECTION_NAME = re.compile("[0-9a-f]{16}")
 
 
 @contextmanager
@@ -132,14 +134,14 @@ class Rounds:
         return range(self.done + 1, self._max_iter + 1)
 
     def due(self, n_rounds: int) -> bool:
-        """Whether to save the state: it is long ago, and not the last round."""
+        """Return True if the last save is long ago and rounds remain."""
         if self._section is None or n_rounds == self._max_iter:
             return False
         self._start = time.monotonic()
         return self._start - self._saved >= max(_EVERY, _PAUSE * self._took)
 
     def blocks(self, n_rounds: int) -> str:
-        """How the names of the states of blocks start; they are saved before `save`."""
+        """Return the file-name prefix of block states; they are saved before `save`."""
         return f"{_ROUNDS}-{n_rounds}-"
 
     def save(self, n_rounds: int, state: Any) -> None:
@@ -161,7 +163,7 @@ def save(name: str, value: Any) -> None:
     arrays: dict[str, np.ndarray] = {}
 
     def replace(item: Any) -> Any:
-        """JSON for what is none: the key of an array, the value of a NumPy number."""
+        """Convert values that JSON cannot represent: arrays to keys, NumPy numbers to numbers."""
         if isinstance(item, np.generic):
             return item.item()
         if not isinstance(item, np.ndarray):
@@ -255,12 +257,19 @@ class _Folder:
 
     def remove(self) -> None:
         """Remove what was written here; the folder too, unless it holds anything else."""
-        for path in self.path.iterdir():
-            if len(path.name) == 16 and path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
+        for path in filter(_is_section, self.path.iterdir()):
+            shutil.rmtree(path, ignore_errors=True)
         with suppress(OSError):
             (self.path / _HEAD).unlink(missing_ok=True)
             self.path.rmdir()
+
+
+def _is_section(path: Path) -> bool:
+    """Return whether a path is a folder of `_Folder.section` that holds only states."""
+    if not _SECTION_NAME.fullmatch(path.name) or path.is_symlink() or not path.is_dir():
+        return False
+    # Kills leave partly written states, which end in .npz too.
+    return all(file.suffix == ".npz" and file.is_file() for file in path.iterdir())
 
 
 _FOLDER: ContextVar[_Folder | None] = ContextVar("folder", default=None)

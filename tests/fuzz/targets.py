@@ -97,10 +97,13 @@ def _review(name: str) -> Target:
 
 
 def _answers(folder: Path, data: bytes) -> object:
-    from schirn.app.workflow._answers import read_answers
+    from schirn.app.workflow import RowIdentity, read_answers
+    from schirn.labels.tags import Tags
 
     (folder / "x.csv").write_bytes(data)
-    return read_answers([folder / "x.csv"], ranking(folder))
+    ranked = ranking(folder)
+    tags = Tags(ranked.row, ranked.column, ranked.n_rows, ranked.label_names)
+    return read_answers([folder / "x.csv"], tags, RowIdentity()).apply(ranked)
 
 
 def _certificate(folder: Path, data: bytes) -> object:

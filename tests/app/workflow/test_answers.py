@@ -5,9 +5,11 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 import pytest
+from app.workflow.answer_helpers import read_answers
 
 from schirn import find_noisy_labels
-from schirn.app.workflow._answers import check_answers, read_answers, write_questions
+from schirn.app.workflow import RowIdentity, write_questions
+from schirn.app.workflow import read_answers as read_files
 from schirn.cleaning import NoisyLabels, Questions, Vocabulary, VocabularyLine
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags
@@ -331,7 +333,7 @@ def test_a_table_of_other_rows_is_refused_before_it_is_ranked(tmp_path):
     asked_about(path, ROWS, TEXTS, None)
     tags = read_tags([row[::-1] for row in ROWS[::-1]], None)
     with pytest.raises(InputError, match="the question is about another table, or its") as info:
-        check_answers([path], tags, content=[f"other {text}" for text in TEXTS])
+        read_files([path], tags, RowIdentity(content=[f"other {text}" for text in TEXTS]))
     assert info.value.parameter == "decisions"
 
 

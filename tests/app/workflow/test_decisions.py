@@ -82,6 +82,33 @@ def test_two_files_joined_are_one_file(tmp_path):
         assert merged.latest("A0", "coat").who == "Bob"
 
 
+@pytest.mark.parametrize("method", ["add", "merge"])
+def test_answers_that_did_not_fit_on_the_disk_can_be_written_again(path, monkeypatch, method):
+    new = [Decision("A0", "coat", "wrong", "Ada", "2026-11-17T02:00:00Z")]
+    store = Decisions(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(28, "full")))
+        with pytest.raises(OSError, match="full"):
+            getattr(store, method)(new)
+    assert len(store) == 0
+    assert getattr(store, method)(new) == 1
+    assert answers(Decisions(path)) == answers(store) == {("A0", "coat"): "wrong"}
+
+
+def test_answers_merged_at_once_are_compared_with_each_other(path):
+    new = [
+        Decision("A0", "coat", "wrong", "Ada", "2026-11-17T02:00:00Z"),
+        Decision("A0", "coat", "wrong", "Ada", "2026-11-17T03:00:00Z"),
+        Decision("A0", "coat", "right", "Ada", "2026-11-17T04:00:00Z"),
+        Decision("A0", "coat", "right", "Bob", "2026-11-17T04:00:00Z"),
+        Decision("A0", "coat", "right", "Bob", "2026-11-17T05:00:00Z"),
+    ]
+    store = Decisions(path)
+    # The second repeats the first, and the fourth is the third under another name.
+    assert store.merge(new) == 3
+    assert store.latest("A0", "coat").who == "Bob"
+
+
 def test_times_written_by_hand_are_compared_in_utc(path):
     lines = [
         {"id": "A0", "tag": "coat", "answer": "wrong", "when": "2026-11-17T03:00:00+02:00"},

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from app.workflow.answer_helpers import file_answers, read_answers
 
 from schirn import find_noisy_labels
 from schirn.app.workflow import (
@@ -22,13 +23,7 @@ from schirn.app.workflow import (
     write_argilla_answers,
     write_tasks,
 )
-from schirn.app.workflow._answers import (
-    answered_tags,
-    has_answers,
-    question_tasks,
-    read_answers,
-    task_decisions,
-)
+from schirn.app.workflow._answers import has_answers, question_tasks
 from schirn.exceptions import InputError
 
 TOOLS = ["label-studio", "argilla"]
@@ -101,7 +96,9 @@ def test_hostile_names_and_texts_come_back(asked):
         if word != "unsure":
             assert said[task.row, task.tag] == value[word]
     assert read.n_answers == 20
-    assert answered_tags([path], ranking, content=texts).keys() == {(t.row, t.tag) for t in tasks}
+    assert file_answers([path], ranking, content=texts).tags().keys() == {
+        (t.row, t.tag) for t in tasks
+    }
 
 
 def test_answers_are_those_of_a_table_of_questions(asked, tmp_path):
@@ -172,7 +169,7 @@ def test_partial_answers_and_deleted_tasks(asked):
     read, _ = read_answers([path], ranking, content=texts)
     assert read.n_answers == 2
     first = {(task.row, task.tag) for task in tasks[:2]}
-    assert answered_tags([path], ranking, content=texts).keys() == first
+    assert file_answers([path], ranking, content=texts).tags().keys() == first
     path = export(records[2:])
     assert not has_answers(path)
     with pytest.raises(InputError, match="no answer yet"):
@@ -330,7 +327,7 @@ def test_both_of_two_contradicting_decisions_are_kept(table, tmp_path, tool):
     label(records[1], "yes", who="bob", when="2026-11-18T10:01:00Z")
     path.write_text(json.dumps(records))
     for _ in range(3):
-        cleaning = TableCleaning(table, answers=str(path), **options)
+        cleaning = TableCleaning(table, answers=str(path), **options).act()
         assert cleaning.ranking.n_answers == 2
         assert cleaning.decisions.contradictions == 1
         lines = (tmp_path / "decisions.jsonl").read_text("utf-8").splitlines()
@@ -389,7 +386,7 @@ def test_decisions_say_what_the_row_held(ranked, tmp_path):
     write_tasks(path, tasks)
     records = json.loads(path.read_text())
     path.write_text(json.dumps([label(record, "no") for record in records]))
-    decisions = task_decisions([path], ranking, rows, content=texts)
+    decisions = file_answers([path], ranking, content=texts).decisions(rows)
     assert [(d.id, d.tag) for d in decisions] == [(f"A{t.row}", t.tag) for t in tasks]
     assert {d.columns for d in decisions} == {("title",)}
     assert all(d.row == rows.hashes[int(d.id[1:])] for d in decisions)

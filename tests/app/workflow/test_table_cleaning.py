@@ -21,6 +21,7 @@ from schirn.app.workflow import (
     RankingStore,
     StoredRanking,
     TableCleaning,
+    _answers,
     read_vocabulary,
 )
 from schirn.cleaning import find_noisy_labels
@@ -388,6 +389,40 @@ def test_decisions_are_shared(source, tmp_path):
     assert second.apply() == first.apply()
 
 
+@pytest.mark.parametrize("tool", [None, "label-studio"])
+@pytest.mark.parametrize("step", ["act", "questions", "changes", "apply", "report"])
+def test_decisions_are_written_by_methods_and_not_by_the_property(source, tmp_path, tool, step):
+    store = tmp_path / "d.jsonl"
+    path = tmp_path / f"n.{'csv' if tool is None else 'json'}"
+    options = {"id": "sku", "decisions": str(store)}
+    cleaning_of(source, **options).write_questions(path, 3, tool=tool)
+    fill_in(path, tool)
+    cleaning = cleaning_of(source, answers=[path], **options)
+    assert cleaning.ranking.n_answers == 3
+    assert "NoisyLabels" in repr(cleaning)
+    assert not store.exists()
+    getattr(cleaning, step)()
+    content = store.read_bytes()
+    assert len(content.splitlines()) == 3
+    cleaning.act()
+    assert store.read_bytes() == content
+
+
+def test_each_file_of_answers_is_read_once(source, tmp_path, monkeypatch):
+    path = tmp_path / "n.csv"
+    options = {"id": "sku", "decisions": str(tmp_path / "d.jsonl")}
+    cleaning_of(source, **options).write_questions(path, 3)
+    fill_in(path, None)
+    opened = []
+    # The files that are opened cannot be observed from outside.
+    open_table = _answers.open_table
+    monkeypatch.setattr(
+        _answers, "open_table", lambda path, **more: opened.append(path) or open_table(path, **more)
+    )
+    assert cleaning_of(source, answers=[path], **options).act().ranking.n_answers == 3
+    assert opened == [path]
+
+
 def test_a_certificate_in_python(source):
     cleaning = cleaning_of(source, remove=5, certify=True, allow_empty=True)
     cleaning.ranking  # noqa: B018
@@ -408,7 +443,7 @@ def test_draws_of_certificates_are_counted_in_the_decisions(source, tmp_path, to
         cleaning.write_questions(path, 6, tool=tool)
         assert cleaning.certificate.draw == attempt
         fill_in(path, tool)
-        read = cleaning_of(source, remove=30, answers=[path], **options)
+        read = cleaning_of(source, remove=30, answers=[path], **options).act()
         assert read.ranking.n_answers == 6 * (attempt + 1)
         assert read.certificate.draw == attempt
         assert len(read.certificate.answers) == 6

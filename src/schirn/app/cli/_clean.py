@@ -184,7 +184,7 @@ def _clean(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
         return _print_checks(args, result, violations)
     fetch(args, cleaning)
     # All slow steps happen here.
-    ranking = cleaning.ranking
+    ranking = cleaning.act().ranking
     stage("writing the results")
     if expected is not None:
         violations = expected.check(ranking, cleaning.findings)

@@ -1,6 +1,7 @@
 """Cleaning a table with Python objects: columns, decisions, question files, nightly updates."""
 
-from schirn.app.workflow._answers import answered_tags as answered_tags
+from schirn.app.workflow._answers import FileAnswers as FileAnswers
+from schirn.app.workflow._answers import RowIdentity as RowIdentity
 from schirn.app.workflow._answers import has_answers as has_answers
 from schirn.app.workflow._answers import read_answers as read_answers
 from schirn.app.workflow._answers import read_answers_by_id as read_answers_by_id
@@ -36,9 +37,7 @@ from schirn.app.workflow._label_tools import config_path as config_path
 from schirn.app.workflow._label_tools import is_task_file as is_task_file
 from schirn.app.workflow._models import make_model as make_model
 from schirn.app.workflow._models import to_device as to_device
-from schirn.app.workflow._nightly import TagState, Update, update_tags
-from schirn.app.workflow._nightly import state_after_training as state_after_training
-from schirn.app.workflow._nightly import state_path as state_path
+from schirn.app.workflow._nightly import Update, update_tags
 from schirn.app.workflow._opinions import OpinionFile as OpinionFile
 from schirn.app.workflow._opinions import OpinionRecord as OpinionRecord
 from schirn.app.workflow._opinions import read_opinion_file as read_opinion_file
@@ -47,6 +46,9 @@ from schirn.app.workflow._options import CleaningOptions
 from schirn.app.workflow._ranking_store import RankingStore, StoredRanking
 from schirn.app.workflow._table_cleaning import TableCleaning
 from schirn.app.workflow._table_update import TableUpdate
+from schirn.app.workflow._tag_state import TagState
+from schirn.app.workflow._tag_state import state_after_training as state_after_training
+from schirn.app.workflow._tag_state import state_path as state_path
 from schirn.app.workflow._vocabulary import read_vocabulary, write_vocabulary
 from schirn.app.workflow._vocabulary import vocabulary_in_training as vocabulary_in_training
 

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,23 @@ _MOST_COMPARED = 10_000
 _MAX_NAMED = 5
 
 
+class RowIdentity(NamedTuple):
+    """What answers are bound to, besides the table of tags.
+
+    Attributes
+    ----------
+    ids, content : sequence of str or None
+        Name and present content of each row, such as its whole text.
+    vocabulary : Vocabulary
+        What was applied to the tags: answers carry over to the new name of a tag, and those about
+        dropped tags do not count.
+    """
+
+    ids: Sequence[str] | None = None
+    content: Sequence[str] | None = None
+    vocabulary: Vocabulary = Vocabulary()
+
+
 @dataclass(frozen=True)
 class _Line:
     """One answer."""
@@ -77,6 +94,8 @@ class _Line:
     who: str = ""
     when: str = ""
     """The time of an answer from a labeling tool; "" in other files."""
+    is_export: bool = False
+    """Whether the answer is in the export of a labeling tool."""
     is_dropped: bool = False
     """Whether the vocabulary drops the tag."""
     is_listed: bool = True
@@ -226,58 +245,120 @@ def question_tasks(
     return tasks
 
 
+@dataclass(frozen=True)
+class FileAnswers:
+    """The answers of some files, from `read_answers`."""
+
+    _paths: tuple[str | os.PathLike[str], ...]
+    _lines: tuple[_Line, ...]
+
+    def apply(
+        self,
+        ranking: NoisyLabels,
+        *,
+        draw_again: bool = False,
+        counts: Counts | None = None,
+        on_note: Callable[[str], None] | None = None,
+    ) -> tuple[NoisyLabels, Certificate | None]:
+        """Return the ranking with the answers, and the certificate that they continue.
+
+        Answers may be in any order. If the table has changed since, the rounds of answers about
+        rows or tags that are gone speak for the tags that are still there.
+
+        Parameters
+        ----------
+        ranking : NoisyLabels
+            The ranking that the questions were about.
+        draw_again : bool, default=False
+            Allow the removed tags to differ from the set that the last questions were drawn from.
+            Their answers then count as earlier answers, and the next certificate needs more
+            evidence.
+        counts : callable, optional
+            Whether an answer of a labeling tool counts: a function of row, tag and answer. By
+            default all do, and people who contradict each other are an error.
+        on_note : callable, optional
+            Called with a sentence about the answers that do not count.
+
+        Returns
+        -------
+        tuple of NoisyLabels and Certificate or None
+        """
+        lines = _with_missing(list(self._lines), ranking, on_note)
+        if not lines:
+            raise InputError(
+                f"{self._paths[0]}: there is no answer yet; write yes into the column 'right' if "
+                f"the tag is right, no if it is wrong, and ? if you cannot tell"
+            )
+        answers = _one_by_tag(_counting(lines, counts))
+        ranking = _with_rounds(ranking, lines, answers)
+        return _with_draws(ranking, lines, answers, draw_again)
+
+    def tags(self, counts: Counts | None = None) -> dict[tuple[int, str], int | None]:
+        """Return the answered tags, with the draw of the certificate that asked.
+
+        Parameters
+        ----------
+        counts : callable, optional
+            Whether an answer of a labeling tool counts; see `apply`.
+
+        Returns
+        -------
+        dict from (row, tag) to int or None
+            None for tags that no certificate asked about.
+        """
+        lines = _counting(self._lines, counts)
+        return {(line.row, line.label): line.draw for line in lines if line.counts}
+
+    def decisions(self, rows: RowContent) -> list[Decision]:
+        """Return all answers in exports of labeling tools, with person and time.
+
+        Parameters
+        ----------
+        rows : RowContent
+            The rows that were ranked.
+
+        Returns
+        -------
+        list of Decision
+        """
+        lines = [line for line in self._lines if line.is_export and line.counts]
+        hashes = rows.hashes if lines else []
+        decisions = []
+        for line in lines:
+            about = (rows.columns, hashes[line.row], line.draw)
+            name = rows.ids[line.row]
+            decisions.append(Decision(name, line.label, line.answer, line.who, line.when, *about))
+        return decisions
+
+
 def read_answers(
     paths: Iterable[str | os.PathLike[str]],
-    ranking: NoisyLabels,
+    tags: Tags,
+    identity: RowIdentity,
     *,
-    ids: Sequence[str] | None = None,
-    content: Sequence[str] | None = None,
-    draw_again: bool = False,
-    counts: Counts | None = None,
-    vocabulary: Vocabulary | None = None,
     on_note: Callable[[str], None] | None = None,
-) -> tuple[NoisyLabels, Certificate | None]:
-    """Return the ranking with the answers of some files, and the certificate that they continue.
+) -> FileAnswers:
+    """Read files of answers; raise InputError if they are about another table.
 
-    Answers may be in any order. Empty ones do not count. If the table has changed since, answers
-    about rows or tags that are gone do not count either; their rounds speak for the tags that are
-    still there.
+    Empty answers do not count, nor do those about rows or tags that are gone. No ranking is needed.
 
     Parameters
     ----------
     paths : sequence of path
         .csv, .tsv, .jsonl or .parquet files, and .json exports of Label Studio or Argilla.
-    ranking : NoisyLabels
-        The ranking that the questions were about.
-    ids, content : sequence of str, optional
-        Name and present content of each row; see `write_questions`.
-    draw_again : bool, default=False
-        Allow the removed tags to differ from the set that the last questions were drawn from. Their
-        answers then count as earlier answers, and the next certificate needs more evidence.
-    counts : callable, optional
-        Whether an answer of a labeling tool counts: a function of row, tag and answer. By default
-        all do, and people who contradict each other are an error.
-    vocabulary : Vocabulary, optional
-        What was applied to the tags: answers carry over to the new name of a tag, and those about
-        dropped tags do not count.
+    tags : Tags
+        The tags that are ranked.
+    identity : RowIdentity
+        What the answers are bound to.
     on_note : callable, optional
         Called with a sentence about the answers that do not count.
 
     Returns
     -------
-    tuple of NoisyLabels and Certificate or None
+    FileAnswers
     """
-    paths = list(paths)
-    rows = _Rows(ranking, ids, content, vocabulary)
-    lines = _with_missing(list(_lines(paths, rows, on_note)), ranking, on_note)
-    if not lines:
-        raise InputError(
-            f"{paths[0]}: there is no answer yet; write yes into the column 'right' if the tag is "
-            f"right, no if it is wrong, and ? if you cannot tell"
-        )
-    answers = _one_by_tag(_counting(lines, counts))
-    ranking = _with_rounds(ranking, lines, answers)
-    return _with_draws(ranking, lines, answers, draw_again)
+    paths = tuple(paths)
+    return FileAnswers(paths, tuple(_lines(paths, _Rows(tags, identity), on_note)))
 
 
 def _one_by_tag(lines: Iterable[_Line]) -> list[_Line]:
@@ -351,39 +432,6 @@ def _with_draws(
     return ranking, None
 
 
-def check_answers(
-    paths: Iterable[str | os.PathLike[str]],
-    tags: Tags,
-    *,
-    ids: Sequence[str] | None = None,
-    content: Sequence[str] | None = None,
-    vocabulary: Vocabulary | None = None,
-    on_note: Callable[[str], None] | None = None,
-) -> None:
-    """Raise InputError if files of answers cannot be read, or are about another table.
-
-    No ranking is needed; see `read_answers`.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Files of answers.
-    tags : Tags
-        What will be ranked.
-    ids, content : sequence of str, optional
-        Name of each row, and what it holds now.
-    vocabulary : Vocabulary, optional
-        What was applied to the tags.
-    on_note : callable, optional
-        Called with a sentence about the answers that do not count.
-    """
-    n_tags = len(tags.row)
-    cells = (tags.row, tags.column, np.zeros(n_tags), np.zeros(n_tags, dtype=bool))
-    unranked = NoisyLabels.from_arrays(tags.n_rows, tags.names, *cells, "none")
-    for _ in _lines(paths, _Rows(unranked, ids, content, vocabulary), on_note):
-        pass
-
-
 def _counting(lines: Iterable[_Line], counts: Counts | None) -> list[_Line]:
     """Return the lines that count; only lines of labeling tools may not count."""
     if counts is None:
@@ -400,81 +448,6 @@ def _opposite(line: _Line, earlier: _Line) -> str:
         f"{earlier.who or 'somebody'} ({earlier.where}); a file of decisions keeps both answers, "
         f"and the later one counts"
     )
-
-
-def answered_tags(
-    paths: Iterable[str | os.PathLike[str]],
-    ranking: NoisyLabels,
-    *,
-    ids: Sequence[str] | None = None,
-    content: Sequence[str] | None = None,
-    counts: Counts | None = None,
-    vocabulary: Vocabulary | None = None,
-) -> dict[tuple[int, str], int | None]:
-    """Return the tags answered in files, with the draw of the certificate that asked.
-
-    See `read_answers`.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Files of answers.
-    ranking : NoisyLabels
-        The ranking that the questions were about.
-    ids, content : sequence of str, optional
-        Name and present content of each row.
-    counts : callable, optional
-        Whether an answer of a labeling tool counts.
-    vocabulary : Vocabulary, optional
-        What was applied to the tags.
-
-    Returns
-    -------
-    dict from (row, tag) to int or None
-        None for tags that no certificate asked about.
-    """
-    lines = _counting(_lines(paths, _Rows(ranking, ids, content, vocabulary)), counts)
-    return {(line.row, line.label): line.draw for line in lines if line.counts}
-
-
-def task_decisions(
-    paths: Iterable[str | os.PathLike[str]],
-    ranking: NoisyLabels,
-    rows: RowContent,
-    *,
-    ids: Sequence[str] | None = None,
-    content: Sequence[str] | None = None,
-    vocabulary: Vocabulary | None = None,
-) -> list[Decision]:
-    """Return all answers in exports of labeling tools, with person and time.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Files of answers; files other than exports are ignored.
-    ranking : NoisyLabels
-        The ranking that the questions were about.
-    rows : RowContent
-        The rows that were ranked.
-    ids, content : sequence of str, optional
-        Name of each row, and what it holds now.
-    vocabulary : Vocabulary, optional
-        What was applied to the tags.
-
-    Returns
-    -------
-    list of Decision
-    """
-    exports = [path for path in paths if is_task_file(path)]
-    hashes = rows.hashes if exports else []
-    decisions = []
-    for line in _lines(exports, _Rows(ranking, ids, content, vocabulary)):
-        if not line.counts:
-            continue
-        about = (rows.columns, hashes[line.row], line.draw)
-        name = rows.ids[line.row]
-        decisions.append(Decision(name, line.label, line.answer, line.who, line.when, *about))
-    return decisions
 
 
 def write_questions_by_id(
@@ -718,19 +691,13 @@ def _digest(values: Sequence[Any]) -> bytes:
 class _Rows:
     """Rows and tags as they are now, to find those that questions were about."""
 
-    def __init__(
-        self,
-        ranking: NoisyLabels,
-        ids: Sequence[str] | None,
-        content: Sequence[str] | None,
-        vocabulary: Vocabulary | None,
-    ) -> None:
-        self.digest = _table(ranking)
-        self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
-        self._ranking = ranking
-        self._ids = ids
-        self._content = content
-        self._column = {name: j for j, name in enumerate(ranking.label_names)}
+    def __init__(self, tags: Tags, identity: RowIdentity) -> None:
+        self.digest = tags_digest(tags.n_rows, tags.names, tags.row, tags.column)[:12]
+        self.vocabulary = identity.vocabulary
+        self._tags = tags
+        self._ids = identity.ids
+        self._content = identity.content
+        self._column = {name: j for j, name in enumerate(tags.names)}
         self._rows_of: dict[str, np.ndarray] = {}
         names = (*self._column, *self.vocabulary.merges, *self.vocabulary.drops)
         # A spreadsheet may show a name with an apostrophe in front.
@@ -744,7 +711,7 @@ class _Rows:
         """Rows that list a tag."""
         if label not in self._rows_of:
             column = self._column.get(label, -1)
-            self._rows_of[label] = self._ranking.row[self._ranking.column == column]
+            self._rows_of[label] = self._tags.row[self._tags.column == column]
         return self._rows_of[label]
 
     def find(self, question: re.Match[str], i: int, label: str) -> tuple[int, float]:
@@ -762,7 +729,7 @@ class _Rows:
 
     def _candidates(self, question: re.Match[str], i: int, label: str) -> Iterator[int]:
         """Yield the rows that a question may be about."""
-        has_row = i < self._ranking.n_rows
+        has_row = i < self._tags.n_rows
         if self._ids is not None and question["id"] != "-":
             if has_row and _id_hash(self._ids, i) == question["id"]:
                 yield i
@@ -773,7 +740,7 @@ class _Rows:
         elif self._content is not None:
             # Rows without a name are known by what they hold.
             now = self.vocabulary.merges.get(label, label)
-            rows = np.arange(self._ranking.n_rows)
+            rows = np.arange(self._tags.n_rows)
             if question["kind"] == LISTED and label not in self.vocabulary.drops:
                 rows = self.rows_of(now)
             nearest = rows[np.argsort(np.abs(rows - i), kind="stable")][:_MOST_COMPARED]
@@ -797,7 +764,8 @@ def _lines(
 ) -> Iterator[_Line]:
     """Yield the answers of files, also those that do not count, which a note says."""
     for path in paths:
-        lines = [_line(cells, rows) for cells in _cells(path)]
+        is_export = is_task_file(path)
+        lines = [_line(cells, rows, is_export) for cells in _cells(path)]
         _check_about_this_table(path, lines)
         if on_note is not None:
             for sentence in _left_out(path, lines):
@@ -805,7 +773,7 @@ def _lines(
         yield from lines
 
 
-def _line(cells: TaskAnswer, rows: _Rows) -> _Line:
+def _line(cells: TaskAnswer, rows: _Rows, is_export: bool) -> _Line:
     """Return one answer with the row and the tag that it is about now."""
     where = cells.where
     row = cells.row.strip().removesuffix(".0")
@@ -843,6 +811,7 @@ def _line(cells: TaskAnswer, rows: _Rows) -> _Line:
         inclusion,
         cells.who,
         cells.when,
+        is_export=is_export,
         is_dropped=asked[1] in vocabulary.drops,
         is_listed=kind == MISSING or i in rows.rows_of(label),
         is_same_table=is_same_table,

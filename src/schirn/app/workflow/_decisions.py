@@ -14,6 +14,7 @@ also hold the number of its draw, `"draw": 0`, so that the next certificate is a
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -305,19 +306,54 @@ class Decisions:
         -------
         int
         """
+        new = self._new(decisions)
+        append_lines(self.path, [decision.record() for decision in new])
+        # After the file: if writing fails, the same answers can be merged again.
+        for decision in new:
+            self._take(decision)
+        return len(new)
+
+    def merged(self, decisions: Iterable[Decision]) -> "Decisions":
+        """Return a copy that also holds answers given elsewhere; the file stays as it is.
+
+        Parameters
+        ----------
+        decisions : iterable of Decision
+            Answers with their times, as for `merge`.
+
+        Returns
+        -------
+        Decisions
+        """
+        result = copy(self)
+        result._latest = self._latest.copy()
+        result._by_person = self._by_person.copy()
+        result._told = self._told.copy()
+        result._draw_of = self._draw_of.copy()
+        for decision in self._new(decisions):
+            result._take(decision)
+        return result
+
+    def _new(self, decisions: Iterable[Decision]) -> list[Decision]:
+        """Return answers given elsewhere that the file lacks, in the order of their times."""
         new = []
-        for decision in sorted(decisions, key=lambda record: record.when):
+        by_person = dict[tuple[str, str, str], Decision]()
+        told = set[tuple[str, str, str, str]]()
+        for decision in sorted(decisions, key=lambda each: each.when):
             id, tag, answer, who, when, _, row, _ = decision
             if answer not in ANSWERS:
                 raise InputError(f"an answer is {', '.join(ANSWERS)}, not {brief(answer)}")
-            last = self._by_person.get((id, tag, who))
+            person = (id, tag, who)
+            last = by_person.get(person) or self._by_person.get(person)
             is_same = last is not None and (last.answer, last.row) == (answer, row)
-            if is_same or (id, tag, answer, when) in self._told:
+            record = (id, tag, answer, when)
+            if is_same or record in self._told or record in told:
                 continue
             new.append(decision)
-            self._take(decision)
-        append_lines(self.path, [decision.record() for decision in new])
-        return len(new)
+            told.add(record)
+            if last is None or last.when <= when:
+                by_person[person] = decision
+        return new
 
     def match(self, rows: RowContent, vocabulary: Vocabulary | None = None) -> Carried:
         """Find the rows of the decisions in a table.

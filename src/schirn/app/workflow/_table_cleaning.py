@@ -18,15 +18,15 @@ from schirn._optional import optional
 from schirn._progress import stage
 from schirn.app.tables import Finding, keyed_changes, look_at_table, open_table
 from schirn.app.workflow._answers import (
-    answered_tags,
-    check_answers,
+    Counts,
+    FileAnswers,
+    RowIdentity,
     question_tasks,
     read_answers,
-    task_decisions,
     write_questions,
 )
 from schirn.app.workflow._columns import Features, TagTable, check_new_columns, columns_to_stream
-from schirn.app.workflow._decisions import Carried, Decisions, RowContent, ask_again
+from schirn.app.workflow._decisions import Carried, Decision, Decisions, RowContent, ask_again
 from schirn.app.workflow._label_studio import LabelStudio
 from schirn.app.workflow._label_tools import Task, read_tasks, write_tasks
 from schirn.app.workflow._models import make_model, to_device
@@ -130,6 +130,11 @@ class TableCleaning:
         self.carried = Carried({}, {}, 0)
         self.certificate: Certificate | None = None
         self._ranking: NoisyLabels | None = None
+        # Answers of labeling tools that the file of decisions may lack.
+        self._unsaved: list[Decision] = []
+        self._is_saved = False
+        # State of the file when it was read.
+        self._stamp: Any = None
         self._exports: tuple[str, ...] = ()
         # The draw of the certificate that asked about each answered tag.
         self._draws = dict[tuple[int, str], int | None]()
@@ -140,7 +145,7 @@ class TableCleaning:
         return f"TableCleaning({self.path!r}, {ranking})"
 
     def _repr_html_(self) -> str:
-        return str(self.report()._repr_html_())
+        return str(self._report({})._repr_html_())
 
     def _note(self, sentence: str) -> None:
         if sentence in self.notes:
@@ -309,10 +314,13 @@ class TableCleaning:
 
     @property
     def ranking(self) -> NoisyLabels:
-        """The ranking with all requested changes, decisions and answers so far."""
+        """The ranking with all requested changes, decisions and answers so far.
+
+        Reading it stores no decisions; `act` and the methods that ask, answer, apply or export do.
+        """
         if self._ranking is None:
-            self.act()
-        assert self._ranking is not None
+            self._ranking = self._acted()
+            self._is_saved = False
         return self._ranking
 
     @cached_property
@@ -433,6 +441,7 @@ class TableCleaning:
         InputError
             If no tag is left to ask about, or if there is nothing to certify (`options.certify`).
         """
+        self._save_decisions()
         n = self.options.number if n is None else n
         if self.options.certify:
             questions = self._certificate_questions(n)
@@ -547,6 +556,8 @@ class TableCleaning:
         int
             Number of answers.
         """
+        if self._ranking is not None:
+            self._save_decisions()
         export = server.export(self.path)
         n_answers = len(read_tasks(export))
         self._exports = (export,) if n_answers else ()
@@ -568,6 +579,7 @@ class TableCleaning:
         n : int, optional
             Number of tags; by default `options.number`.
         """
+        self._save_decisions()
         n = self.options.number if n is None else n
         tags: Any = self.ranking if self.kind == LISTED else self.ranking.missing
         order = tags.worklist.order
@@ -603,6 +615,7 @@ class TableCleaning:
             self._ranking = self.certificate.ranking or ranking.answered(questions, right)
         else:
             self._ranking = ranking.answered(questions, right)
+        self._is_saved = False
         self._save_decisions()
         return self
 
@@ -619,30 +632,37 @@ class TableCleaning:
         TableCleaning
             This object.
         """
-        self._merge_tasks(paths, self.ranking)
-        self._draws |= answered_tags(paths, self.ranking, **self._bound_to, counts=self._counts)
-        self._ranking, self.certificate = self._with_files(paths, self.ranking)
+        self._save_decisions()
+        ranking = self.ranking
+        answers = self._read_answers(paths)
+        store = self.decisions
+        if store is not None:
+            store.merge(answers.decisions(self.content))
+        counts = self._counts(store)
+        self._draws |= answers.tags(counts)
+        self._ranking, self.certificate = self._with_answers(ranking, answers, counts)
+        self._is_saved = False
         self._save_decisions()
         return self
 
-    def _with_files(
-        self, paths: Sequence[str | os.PathLike[str]], ranking: NoisyLabels
+    def _read_answers(self, paths: Sequence[str | os.PathLike[str]]) -> FileAnswers:
+        """Return the answers of files; raise InputError if they are about another table."""
+        identity = RowIdentity(
+            ids=None if self.id_column is None else self.ids,
+            content=self._row_content,
+            vocabulary=self.source.vocabulary,
+        )
+        return read_answers(paths, self.tags, identity, on_note=self._note)
+
+    def _with_answers(
+        self, ranking: NoisyLabels, answers: FileAnswers, counts: Counts | None
     ) -> tuple[NoisyLabels, Certificate | None]:
         """Return the ranking with the answers of files, and the certificate that they continue."""
         draw_again = self.options.certify
-        return read_answers(
-            paths,
-            ranking,
-            **self._bound_to,
-            draw_again=draw_again,
-            counts=self._counts,
-            on_note=self._note,
-        )
+        return answers.apply(ranking, draw_again=draw_again, counts=counts, on_note=self._note)
 
-    @property
-    def _counts(self) -> Callable[[int, str, str], bool] | None:
-        """Function that checks whether a labeling tool's answer is the latest about its tag."""
-        store = self.decisions
+    def _counts(self, store: Decisions | None) -> Counts | None:
+        """Return a function that tells whether a labeling tool's answer is the latest."""
         if store is None:
             return None
         ids = self.content.ids
@@ -652,21 +672,6 @@ class TableCleaning:
             return latest is not None and latest.answer == answer
 
         return is_latest
-
-    def _merge_tasks(self, paths: Sequence[str | os.PathLike[str]], ranking: NoisyLabels) -> None:
-        """Store who answered what, and when, in the exports of labeling tools."""
-        if self.decisions is not None:
-            new = task_decisions(paths, ranking, self.content, **self._bound_to)
-            self.decisions.merge(new)
-
-    @property
-    def _bound_to(self) -> dict[str, Any]:
-        """What answers are bound to: name and content of each row, and the names of tags."""
-        return {
-            "content": self._row_content,
-            "ids": None if self.id_column is None else self.ids,
-            "vocabulary": self.source.vocabulary,
-        }
 
     @cached_property
     def _row_content(self) -> list[str]:
@@ -694,10 +699,17 @@ class TableCleaning:
         return self.source.content()
 
     def _save_decisions(self) -> None:
-        if self.decisions is not None and self._ranking is not None:
-            who = self.options.name or ""
-            vocabulary = self.source.vocabulary
-            self.decisions.save(self._ranking, self.content, who, vocabulary, draws=self._draws)
+        """Write the answers that the file of decisions lacks, if there is one."""
+        ranking = self.ranking
+        if self.decisions is None or self._is_saved:
+            return
+        # First, since these name the people who answered.
+        self.decisions.merge(self._unsaved)
+        self._unsaved = []
+        who = self.options.name or ""
+        vocabulary = self.source.vocabulary
+        self.decisions.save(ranking, self.content, who, vocabulary, draws=self._draws)
+        self._is_saved = True
 
     # Act.
 
@@ -705,17 +717,24 @@ class TableCleaning:
         """Start from the ranking without answers, and apply the options.
 
         Tags are removed and added as requested by `remove`, `remove_below` and `add`; then the
-        decisions of earlier runs and the files of `answers` are read.
+        decisions of earlier runs and the files of `answers` are read, and new answers stored.
 
         Returns
         -------
         TableCleaning
             This object.
         """
+        self._ranking = self._acted()
+        self._is_saved = False
+        self._save_decisions()
+        return self
+
+    def _acted(self) -> NoisyLabels:
+        """Return the ranking after the options, the decisions and the files of answers."""
         options = self.options
         files = (*options.answers, *self._exports)
-        # Ranking takes long; what is wrong with the answers is said before.
-        check_answers(files, self.tags, **self._bound_to, on_note=self._note)
+        # Ranking takes long, so report faults in the answers first.
+        answers = self._read_answers(files)
         ranking = self.ranked
         self.certificate = None
         if opinions := self.opinions():
@@ -724,19 +743,20 @@ class TableCleaning:
             ranking = ranking.remove(options.remove, below=options.remove_below)
         if options.add is not None:
             ranking = ranking.add(above=options.add)
-        if self.decisions is not None:
-            self._merge_tasks(files, ranking)
+        store = self.decisions
+        if store is not None:
+            self._unsaved = answers.decisions(self.content)
+            store = store.merged(self._unsaved)
             # Newer answers, from files, replace stored answers.
-            newer = answered_tags(files, ranking, **self._bound_to, counts=self._counts)
+            newer = answers.tags(self._counts(store))
             self._draws |= newer
-            ranking, self.carried = self.decisions.answer(
+            ranking, self.carried = store.answer(
                 ranking, self.content, besides=newer, vocabulary=self.source.vocabulary
             )
         if files:
-            ranking, self.certificate = self._with_files(files, ranking)
-        self._ranking = ranking
-        self._save_decisions()
-        return self
+            counts = self._counts(store)
+            ranking, self.certificate = self._with_answers(ranking, answers, counts)
+        return ranking
 
     def opinions(self) -> list[OpinionRecord]:
         """Read the opinions in all files of `options.opinions`.
@@ -864,6 +884,7 @@ class TableCleaning:
         -------
         ChangeList
         """
+        self._save_decisions()
         changes = self.source.changes(self.ranking)
         return keyed_changes(changes, self.source.table, self.id_column)
 
@@ -875,6 +896,7 @@ class TableCleaning:
         list
             One cell per row, in the format of the table.
         """
+        self._save_decisions()
         source = self.source
         cells = source.table.column(source.labels)
         return source.changes(self.ranking).apply(cells, **source.table.cell_options(source.labels))
@@ -897,6 +919,7 @@ class TableCleaning:
             File to write; its suffix determines the format.
         """
         self.check_export()
+        self._save_decisions()
         self.source.write_clean(os.fspath(path), self.ranking, suggest=self.options.suggest)
 
     # Show.
@@ -953,7 +976,11 @@ class TableCleaning:
         -------
         CleanReport
         """
-        options = {} if commands is None else {"commands": commands}
+        self._save_decisions()
+        return self._report({} if commands is None else {"commands": commands})
+
+    def _report(self, options: dict[str, Any]) -> Any:
+        """Return the report, and store no decisions."""
         return self.ranking.report(
             texts=self.texts,
             ids=self.ids,

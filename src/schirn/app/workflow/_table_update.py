@@ -20,8 +20,9 @@ from schirn.app.workflow._columns import TagTable, check_new_columns, image_file
 from schirn.app.workflow._decisions import Decisions, RowContent, ask_again
 from schirn.app.workflow._label_studio import LabelStudio
 from schirn.app.workflow._label_tools import Task, is_task_file, read_tasks, write_tasks
-from schirn.app.workflow._nightly import TagState, Update, state_path, update_tags
+from schirn.app.workflow._nightly import Update, update_tags
 from schirn.app.workflow._options import CleaningOptions
+from schirn.app.workflow._tag_state import TagState, state_path
 from schirn.app.workflow._vocabulary import read_vocabulary
 from schirn.cleaning import ChangeList, NoisyLabels, Questions
 from schirn.cleaning.questions import LISTED, MISSING
