@@ -1,5 +1,6 @@
 """Rank suspicious tags, ask about some, act on the answers; train on the tags that are left."""
 
+from schirn.cleaning._departed import Departed
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._opinions import Voice, parse_opinion
 from schirn.cleaning._proposals import propose_vocabulary

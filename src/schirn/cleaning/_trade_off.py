@@ -67,7 +67,7 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
     if not n_chosen:
         return TradeOff(target, n_removed, 1.0, (1.0, 1.0), _wrong_left(ranking, n_removed))
     # `keep_one` may keep some of the top tags; the share of all top tags is used for the others.
-    share, least, most = work.posterior.share_interval(work.limit(target))
+    share, least, most = work.posterior.share_interval(work.whole.limit(target))
     right = (n_called_wrong + np.array([share, least, most]) * n_chosen) / n_removed
     mean, low, high = right.tolist()
     left = _wrong_left(ranking, mean * n_removed)
@@ -75,10 +75,13 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
 
 
 def _wrong_left(ranking: "NoisyLabels", n_removed: float) -> float:
-    """Return the expected number of wrong tags that are not removed."""
+    """Return the expected number of wrong tags in the table that are not removed."""
     by_rule = ranking.removed_by_rule
     n_wrong = ranking.wrong_share * ranking.n_in_share
-    return float(np.maximum(n_wrong + by_rule - n_removed, 0.0))
+    whole = ranking.worklist.whole
+    is_departed = whole.usable & (np.arange(len(whole.row)) >= len(ranking.row))
+    n_departed = float((1 - whole.probability[is_departed]).sum())
+    return float(np.maximum(n_wrong - n_departed + by_rule - n_removed, 0.0))
 
 
 def first_target(work: Worklist, below: float) -> float | None:

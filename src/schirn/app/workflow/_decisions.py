@@ -419,8 +419,8 @@ class Decisions:
     ) -> tuple[NoisyLabels, Carried]:
         """Return a ranking with the answers about its rows, and the matched decisions.
 
-        A tag answered "right" is added to the row if it is not listed. The draws of earlier
-        certificates count as used.
+        A tag answered "right" is added to the row if it is not listed. Answers about tags that
+        have left the table still count. The draws of earlier certificates count as used.
 
         Parameters
         ----------
@@ -439,6 +439,7 @@ class Decisions:
         """
         carried = self.match(rows, vocabulary)
         answers = {cell: d for cell, d in carried.valid.items() if cell not in besides}
+        ranking = _with_departed(ranking, answers)
         ranking = _with_missing(ranking, [c for c, d in answers.items() if d.answer == RIGHT])
         for kind, tags in ((LISTED, ranking), (MISSING, ranking.missing)):
             cells = [cell for cell in _cells(tags, {row for row, _ in answers}) if cell in answers]
@@ -569,6 +570,15 @@ def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: i
 def _cells(tags: Any, rows: set[int]) -> list[Cell]:
     """Return row and name of the tags of some rows."""
     return cells_of(tags, np.isin(tags.row, list(rows)))
+
+
+def _with_departed(ranking: NoisyLabels, answers: Mapping[Cell, Decision]) -> NoisyLabels:
+    """Return a ranking with the answers about tags that have left the table."""
+    departed = ranking.departed
+    names = [ranking.label_names[column] for column in departed.column.tolist()]
+    cells = zip(departed.row.tolist(), names, strict=True)
+    value = [_VALUES[answers[cell].answer] if cell in answers else np.nan for cell in cells]
+    return ranking.with_departed(replace(departed, answer=np.array(value, dtype=float)))
 
 
 def _with_missing(ranking: NoisyLabels, cells: list[Cell]) -> NoisyLabels:

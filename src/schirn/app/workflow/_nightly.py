@@ -7,6 +7,10 @@ they change only for a clear reason: a kept tag is removed if it would be remove
 target precision, and a removed tag is kept if it would be kept even at a looser one. As long as the
 answers have allowed no removals, there are no verdicts to keep. After retraining there are none
 either: the new model judges all rows, and the changes are listed.
+
+Removed tags leave the table when the changes are written back. As long as their rows are unchanged,
+they stay in the state, and count with their probabilities and answers, so that the same tags are
+removed as if nothing had been written back.
 """
 
 from collections import Counter
@@ -30,6 +34,7 @@ from schirn.app.workflow._decisions import (
     RowContent,
 )
 from schirn.app.workflow._tag_state import (
+    DepartedTags,
     FeatureProfile,
     Marks,
     Match,
@@ -40,7 +45,7 @@ from schirn.app.workflow._tag_state import (
     values_of_cells,
 )
 from schirn.app.workflow._vocabulary import with_kept_tags
-from schirn.cleaning import MissingTags, Vocabulary
+from schirn.cleaning import Departed, MissingTags, Vocabulary
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import cells_of
@@ -198,10 +203,12 @@ def update_tags(
     match = last.find(rows, cells)
     is_same_model = last.model in ("", model_hash)
     last = last if is_same_model else _without_training(last)
-    judgement = _judge_update(model, columns, cells, last, match, is_same_model)
+    vocabulary = vocabulary or Vocabulary()
+    changed = {*vocabulary.drops, *vocabulary.merges}
+    departed = last.departed_tags(match, ["" if x in changed else x for x in cells.names])
+    judgement = _judge_update(model, columns, cells, departed, last, match, is_same_model)
     counts = last.tag_counts or tag_counts_of(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
-    vocabulary = vocabulary or Vocabulary()
     ranking = with_kept_tags(ranking, vocabulary)
     ranking, carried, since = _answered(ranking, decisions, rows, last.time, vocabulary)
     # Appended for the place -1, that of new tags and rows; see `TagState.find`.
@@ -356,6 +363,8 @@ class _Judgement(NamedTuple):
         Rows that were judged.
     probability : (m,) float array
         Probability that each tag is right, stored or new.
+    departed : Departed
+        Tags that have left the table since they were removed.
     missing : MissingTags
         Tags that rows may lack which are new or have changed since last night.
     drift : float or None
@@ -364,6 +373,7 @@ class _Judgement(NamedTuple):
 
     rows: Array
     probability: Array
+    departed: Departed
     missing: MissingTags
     drift: float | None
 
@@ -374,19 +384,22 @@ def _next_state(
     """Return the starting point of the next update: rows, tags, and what was judged of them."""
     marks = marks_of(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
     training = _training_marks(last, marks)
+    departed = judgement.departed
+    is_departed = np.r_[np.zeros(len(cells.row), bool), np.ones(len(departed), bool)]
     return replace(
         last,
         ids=rows.ids,
         hashes=rows.hashes,
         names=cells.names,
-        row=cells.row,
-        column=cells.column,
+        row=np.r_[cells.row, departed.row],
+        column=np.r_[cells.column, departed.column],
         filled_shares=rows.filled_shares,
         is_fresh=_is_fresh(marks, training, cells),
         training_rows=training.rows,
         training_tags=training.tags,
-        probability=judgement.probability,
-        removed=ranking.removed,
+        probability=np.r_[judgement.probability, departed.confidence],
+        removed=np.r_[ranking.removed, is_departed[len(cells.row) :]],
+        departed=is_departed,
         is_retrained=False,
     )
 
@@ -407,7 +420,9 @@ def _ranking(
     """Rank all tags by their probabilities, stored and new."""
     p = judgement.probability
     often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
-    return NoisyLabels.from_arrays(
+    departed = judgement.departed
+    is_known = ~np.isnan(departed.confidence)
+    ranking = NoisyLabels.from_arrays(
         n_rows=cells.n_rows,
         label_names=cells.names,
         row=cells.row,
@@ -418,12 +433,21 @@ def _ranking(
         missing=judgement.missing,
         precision=precision,
     )
+    return ranking.with_departed(
+        replace(
+            departed,
+            confidence=np.where(is_known, departed.confidence, 0.5),
+            judged=is_known & often[departed.column],
+            answer=np.full(len(departed), np.nan),
+        )
+    )
 
 
 def _judge_update(
     model: Any,
     columns: Mapping[str, Sequence[Any]],
     cells: Tags,
+    departed: DepartedTags,
     last: TagState,
     match: Match,
     is_same_model: bool,
@@ -433,28 +457,36 @@ def _judge_update(
     # A tag that is new in its row has no probability yet.
     is_due[cells.row[~match.is_old_tag & is_same_model]] = True
     rows = np.flatnonzero(is_due) if is_same_model else np.arange(cells.n_rows)
-    p, missing, drift = _judge(model, columns, cells, rows, last.profile, is_due)
+    p, missing, drift = _judge(model, columns, cells, departed, rows, last.profile, is_due)
+    n_listed = len(cells.row)
+    p, p_departed = p[:n_listed], p[n_listed:]
     if is_same_model:
         stored = np.r_[last.probability, np.nan][match.place]
         p = np.where(match.is_old_tag, stored, p)
-    return _Judgement(rows, p, missing, drift)
+        p_departed = last.probability[departed.place]
+    left = Departed(departed.row, departed.column, p_departed)
+    return _Judgement(rows, p, left, missing, drift)
 
 
 def _judge(
     model: Any,
     columns: Mapping[str, Sequence[Any]],
     cells: Tags,
+    departed: DepartedTags,
     rows: Array,
     profile: FeatureProfile,
     is_due: Array,
 ) -> tuple[Array, MissingTags, float | None]:
     """Return the probabilities of the tags of some rows, and missing tags and drift of due rows.
 
-    A row is due if it is new or has changed since last night.
+    A row is due if it is new or has changed since last night. The tags that have left the table
+    follow those that it lists, and are not missing.
     """
     stage(f"judging {len(rows):,} rows")
     n_labels = len(model.label_names_)
-    p = np.full(len(cells.row), np.nan)
+    tag_row = np.r_[cells.row, departed.row]
+    tag_column = np.r_[cells.column, departed.column]
+    p = np.full(len(tag_row), np.nan)
     unlisted = [np.zeros((3, 0))]
     sums = np.zeros(len(profile.columns))
     n_due = 0
@@ -466,9 +498,9 @@ def _judge(
         method = model.method_
         # Training rows, and copies and edits of them, are judged without themselves.
         P = method.calibration_.probability(to_numpy(method.held_out_scores(X)))
-        index = np.flatnonzero(np.isin(cells.row, batch))
-        row = np.searchsorted(batch, cells.row[index])
-        column = cells.column[index]
+        index = np.flatnonzero(np.isin(tag_row, batch))
+        row = np.searchsorted(batch, tag_row[index])
+        column = tag_column[index]
         p[index] = values_of_cells(P, row, column)
         due = np.flatnonzero(is_due[batch])
         Y = np.zeros((len(batch), max(n_labels, int(column.max(initial=0)) + 1)), dtype=bool)
@@ -496,7 +528,8 @@ def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) 
     targets = {NEW: 0.0, KEPT: margin, REMOVED: -margin}
     limits = [work.limit(ranking.precision + targets[verdict]) for verdict in (NEW, KEPT, REMOVED)]
     chosen = position < np.array(limits)[was]
-    chosen = np.where(is_settled | (len(work.answered) == 0), was == REMOVED, chosen)
+    has_answers = len(work.whole.answered) > 0
+    chosen = np.where(is_settled | (not has_answers), was == REMOVED, chosen)
     was = was.copy()
     # An answer from before the row changed holds until somebody answers again.
     answers = {cell: decision.answer for cell, decision in carried.changed.items()}
