@@ -50,6 +50,7 @@ __all__ = [
     "Certificate",
     "Change",
     "ChangeList",
+    "Departed",
     "DifferingTag",
     "DuplicateGroup",
     "Duplicates",
