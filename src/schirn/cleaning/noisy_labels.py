@@ -86,7 +86,8 @@ class NoisyLabels:
     added : (k,) bool array
         Tags of `missing` to add, chosen in the same way.
     judged : (m,) bool array
-        False for tags that are too rare to judge.
+        False for tags that are too rare to judge, and in rows without features, such as texts
+        without any known word.
     missing : MissingTags
         Tags that are not listed, ranked.
     wrong_share : float
@@ -717,12 +718,8 @@ class NoisyLabels:
         """
         work = self.worklist
         is_idle = not self._has_orders and not work.whole.limit(self.precision)
-        if (
-            not is_idle
-            or not len(work.whole.answered)
-            or not len(work.order)
-            or self.is_share_vague
-        ):
+        has_answers = len(work.whole.answered) > 0
+        if not is_idle or not has_answers or not len(work.order) or self.is_share_vague:
             return ""
         reason = "probably fewer of the others are wrong"
         if work.posterior.expects(self.precision):

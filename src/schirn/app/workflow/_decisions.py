@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
-from schirn._input import is_count, is_missing, repeated
+from schirn._input import Array, is_count, is_missing, repeated
 from schirn.cleaning.certificate import MAX_DRAW
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
@@ -126,6 +126,14 @@ class RowContent:
     def filled_shares(self) -> dict[str, float]:
         """Share of rows with a value, for each column that the table has."""
         return {name: 1 - _missing_share(self._cells(name)) for name in self._names()}
+
+    @cached_property
+    def is_blank(self) -> Array:
+        """Mask of the rows in which all columns are missing or blank."""
+        is_blank = np.ones(len(self.ids), dtype=bool)
+        for name in self._names():
+            is_blank &= [is_missing(cell) or not str(cell).strip() for cell in self._cells(name)]
+        return is_blank
 
     def _names(self) -> list[str]:
         """Return the columns that the table has."""

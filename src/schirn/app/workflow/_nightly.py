@@ -23,7 +23,7 @@ import numpy as np
 from schirn._files import utc_now
 from schirn._input import Array
 from schirn._progress import stage, track
-from schirn.app.tables import RunSummary, frequency_drift
+from schirn.app.tables import SEPARATORS, RunSummary, frequency_drift
 from schirn.app.workflow._decisions import (
     OPEN,
     RIGHT,
@@ -49,7 +49,7 @@ from schirn.cleaning import Departed, MissingTags, Vocabulary
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import cells_of
-from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
+from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted, rows_without_features
 from schirn.cleaning.vocabulary import apply_vocabulary
 from schirn.labels.tags import Tags
 from schirn.linalg.arrays import to_numpy
@@ -85,6 +85,8 @@ class Update:
         Number of rows of last night that the table lacks.
     unseen : dict from str to int
         Tags that the model does not know, with their counts; they are kept.
+    featureless : list of int
+        Rows with tags but without features, such as an empty text; their tags are not judged.
     removed, restored : list of (row, tag)
         Tags that are newly removed since last night, and tags that are no longer removed.
     carried : Carried
@@ -100,6 +102,7 @@ class Update:
     judged: list[int]
     gone: int
     unseen: dict[str, int]
+    featureless: list[int]
     removed: list[tuple[int, str]]
     restored: list[tuple[int, str]]
     carried: Carried
@@ -206,7 +209,8 @@ def update_tags(
     vocabulary = vocabulary or Vocabulary()
     changed = {*vocabulary.drops, *vocabulary.merges}
     departed = last.departed_tags(match, ["" if x in changed else x for x in cells.names])
-    judgement = _judge_update(model, columns, cells, departed, last, match, is_same_model)
+    is_blank = rows.is_blank
+    judgement = _judge_update(model, columns, cells, departed, is_blank, last, match, is_same_model)
     counts = last.tag_counts or tag_counts_of(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
     ranking = with_kept_tags(ranking, vocabulary)
@@ -223,7 +227,10 @@ def update_tags(
     shares = _emptied(last.filled_shares, rows.filled_shares) | {tag_column: losses.emptied}
     summary = _summary(ranking, last, match, was_removed)
     summary = replace(summary, feature_drift=judgement.drift, lost_share=losses.lost)
-    summary = replace(summary, **_most_emptied(shares))
+    unseen = _unseen(summary.tag_counts, model.label_names_)
+    joined = _joined(unseen, model.label_names_)
+    summary = replace(summary, **_most_emptied(shares), joined_tags=sum(joined.values()))
+    summary = replace(summary, joined_tag=next(iter(joined), ""))
     state = replace(
         _next_state(last, rows, cells, judgement, ranking),
         model=model_hash,
@@ -240,7 +247,8 @@ def update_tags(
         changed=np.flatnonzero(match.is_changed).tolist(),
         judged=judgement.rows.tolist(),
         gone=match.n_gone(last),
-        unseen=_unseen(summary.tag_counts, model.label_names_),
+        unseen=unseen,
+        featureless=_featureless(judgement, cells, len(model.label_names_)),
         removed=cells_of(ranking, ranking.removed & ~was_removed),
         restored=cells_of(ranking, ~ranking.removed & was_removed),
         carried=carried,
@@ -404,10 +412,27 @@ def _next_state(
     )
 
 
+def _featureless(judgement: _Judgement, cells: Tags, n_labels: int) -> list[int]:
+    """Return the rows in which tags are not judged although the model knows them."""
+    is_unjudged = np.isnan(judgement.probability) & (cells.column < n_labels)
+    return np.unique(cells.row[is_unjudged]).tolist()
+
+
 def _unseen(counts: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
     """Return tags that the model does not know, with their counts, the most frequent first."""
     names = set(known)
     return {name: n for name, n in Counter(counts).most_common() if name not in names}
+
+
+def _joined(unseen: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
+    """Return unseen tags that are known tags with another separator between, such as "pan|oven"."""
+    names = set(known)
+
+    def is_joined(tag: str, mark: str) -> bool:
+        parts = [part.strip() for part in tag.split(mark)]
+        return len(parts) > 1 and names >= {*parts}
+
+    return {tag: n for tag, n in unseen.items() if any(is_joined(tag, mark) for mark in SEPARATORS)}
 
 
 def _ranking(
@@ -448,6 +473,7 @@ def _judge_update(
     columns: Mapping[str, Sequence[Any]],
     cells: Tags,
     departed: DepartedTags,
+    is_blank: Array,
     last: TagState,
     match: Match,
     is_same_model: bool,
@@ -457,13 +483,15 @@ def _judge_update(
     # A tag that is new in its row has no probability yet.
     is_due[cells.row[~match.is_old_tag & is_same_model]] = True
     rows = np.flatnonzero(is_due) if is_same_model else np.arange(cells.n_rows)
-    p, missing, drift = _judge(model, columns, cells, departed, rows, last.profile, is_due)
+    masks = is_due, is_blank
+    p, missing, drift = _judge(model, columns, cells, departed, rows, last.profile, *masks)
     n_listed = len(cells.row)
     p, p_departed = p[:n_listed], p[n_listed:]
     if is_same_model:
         stored = np.r_[last.probability, np.nan][match.place]
         p = np.where(match.is_old_tag, stored, p)
         p_departed = last.probability[departed.place]
+    p[is_blank[cells.row]] = np.nan
     left = Departed(departed.row, departed.column, p_departed)
     return _Judgement(rows, p, left, missing, drift)
 
@@ -476,11 +504,12 @@ def _judge(
     rows: Array,
     profile: FeatureProfile,
     is_due: Array,
+    is_blank: Array,
 ) -> tuple[Array, MissingTags, float | None]:
     """Return the probabilities of the tags of some rows, and missing tags and drift of due rows.
 
     A row is due if it is new or has changed since last night. The tags that have left the table
-    follow those that it lists, and are not missing.
+    follow those that it lists, and are not missing. Those of rows without features are unknown.
     """
     stage(f"judging {len(rows):,} rows")
     n_labels = len(model.label_names_)
@@ -497,7 +526,9 @@ def _judge(
         )
         method = model.method_
         # Training rows, and copies and edits of them, are judged without themselves.
-        P = method.calibration_.probability(to_numpy(method.held_out_scores(X)))
+        P = np.array(method.calibration_.probability(to_numpy(method.held_out_scores(X))))
+        is_empty = is_blank[batch] | rows_without_features(X)
+        P[is_empty] = np.nan
         index = np.flatnonzero(np.isin(tag_row, batch))
         row = np.searchsorted(batch, tag_row[index])
         column = tag_column[index]
@@ -505,9 +536,10 @@ def _judge(
         due = np.flatnonzero(is_due[batch])
         Y = np.zeros((len(batch), max(n_labels, int(column.max(initial=0)) + 1)), dtype=bool)
         Y[row, column] = True
-        count = int(Y[due].sum())
-        best = likeliest_unlisted(P[due], Y[due, :n_labels], np.arange(n_labels), count)
-        unlisted.append(np.array([batch[due][best.row], best.column, best.log_odds]))
+        full = due[~is_empty[due]]
+        count = int(Y[full].sum())
+        best = likeliest_unlisted(P[full], Y[full, :n_labels], np.arange(n_labels), count)
+        unlisted.append(np.array([batch[full][best.row], best.column, best.log_odds]))
         if len(due) and profile.columns:
             sums = sums + profile.sums(X[due])
             n_due = n_due + len(due)

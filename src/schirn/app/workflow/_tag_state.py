@@ -19,6 +19,7 @@ from schirn._files import atomic_write, utc_now
 from schirn._input import Array, location
 from schirn.app.tables import RunSummary
 from schirn.app.workflow._decisions import RowContent
+from schirn.cleaning.ranker import rows_without_features
 from schirn.exceptions import DataError
 from schirn.labels.tags import Tags, read_tags
 from schirn.linalg.arrays import to_numpy
@@ -106,7 +107,8 @@ class TagState:
     row, column : (m,) int arrays
         Row and name of each tag.
     probability : (m,) float array
-        Probability that the tag is right; NaN for tags that the model does not know.
+        Probability that the tag is right; NaN for tags that the model does not know, and for rows
+        without features.
     removed : (m,) bool array
     departed : (m,) bool array
         Tags that were removed and have left the table since; empty in older files.
@@ -384,7 +386,8 @@ def state_after_training(
     scores = getattr(model, "training_log_odds_", None)
     if scores is None:
         scores = model.held_out_scores(X)
-    p = model.calibration_.probability(to_numpy(scores))
+    p = np.array(model.calibration_.probability(to_numpy(scores)))
+    p[rows.is_blank | rows_without_features(X)] = np.nan
     time = utc_now()
     last = last or TagState()
     cells = number_tags(tags, model.label_names_)
