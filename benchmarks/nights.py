@@ -1,6 +1,8 @@
-"""Rows that a model was trained on are judged without it, also after an edit and as a copy.
+"""Nights: rows that a model has seen, and removals that were written back.
 
     python -m benchmarks.nights --rows 3000
+
+A model judges the rows that it was trained on without them, also after an edit and as a copy.
 
 Generates product titles with wrong tags and trains a tagger on them. Then the same rows come back:
 unchanged, with a word added, with a word deleted, with a typing error, and as copies. Of the tags
@@ -11,18 +13,30 @@ that were trained on nine tenths of the rows.
 Then a tenth of the rows is in the training table twice, and another tenth a second time with a word
 added, each with the same tags: it prints how many of the wrong tags are judged wrong in rows with a
 double and in the others.
+
+Last, two shops clean these titles every night with 25 perfect answers: one keeps its table, the
+other writes the removals back, so that they leave the table. For both, it prints how many answers
+count, how many tags are newly removed, how many wrong ones are left, and how many correct ones are
+lost.
 """
 
 import argparse
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
 
-from benchmarks.titles import make_titles
+from benchmarks.titles import Titles, make_titles
+from schirn.app.workflow import Decision, Decisions, RowContent, state_after_training, update_tags
 from schirn.estimators import Sieve
 from schirn.features import TagPipeline
 from schirn.linalg.arrays import to_numpy
+
+_NIGHTS = 4
+# Share of new rows each night, in the number of rows at first.
+_NEW = 0.05
 
 
 def main() -> None:
@@ -54,6 +68,7 @@ def main() -> None:
     rows = tagger.features_.transform({"title": list(fresh.texts)})
     print(f"{'other titles':20s}{(tagger.method_.training_row_of(rows) >= 0).mean():12.1%}")
     print_doubles(titles, args)
+    print_loops(args)
 
 
 def print_doubles(titles: Any, args: argparse.Namespace) -> None:
@@ -71,6 +86,63 @@ def print_doubles(titles: Any, args: argparse.Namespace) -> None:
     for name, chosen in (("rows with a double", has_double), ("other rows", ~has_double)):
         share = is_judged_wrong[chosen][is_wrong[chosen]].mean()
         print(f"{name}: {share:.1%} of {is_wrong[chosen].sum():,} wrong tags are judged wrong")
+
+
+def print_loops(args: argparse.Namespace) -> None:
+    """Print what a shop that keeps its table removes, and one that writes the removals back."""
+    n_new = int(_NEW * args.rows)
+    titles = make_titles(args.rows + _NIGHTS * n_new, random_state=args.seed)
+    ends = args.rows + n_new * np.arange(_NIGHTS + 1)
+    loops = [nights(titles, ends, args.method, writes_back) for writes_back in (False, True)]
+    names = ("answers", "removed", "wrong left", "lost")
+    print(f"{'':8s}{'table kept':>44s}{'written back':>44s}")
+    print(f"{'night':8s}" + 2 * "".join(f"{name:>11s}" for name in names))
+    for night, figures in enumerate(zip(*loops, strict=True)):
+        print(f"{night:<8d}" + "".join(f"{value:11,d}" for line in figures for value in line))
+
+
+def nights(
+    titles: Titles, ends: np.ndarray, method: str, writes_back: bool
+) -> list[tuple[int, int, int, int]]:
+    """Return answers that count, new removals, wrong tags left and correct ones lost, by night."""
+    tags = [titles.names_of(row) for row in titles.listed]
+    truth = [set(titles.names_of(row)) for row in titles.truth]
+
+    def table(n: int) -> tuple[dict[str, list[str]], list[list[str]], RowContent]:
+        columns = {"title": list(titles.texts[:n])}
+        return columns, tags[:n], RowContent([str(i) for i in range(n)], columns, ["title"])
+
+    columns, listed, rows = table(ends[0])
+    tagger = TagPipeline(text="title", method=method).fit(columns, listed)
+    X = tagger.features_.transform(columns)
+    state = state_after_training(tagger.method_, rows, listed, X)
+    figures = []
+    n_lost = 0
+    with tempfile.TemporaryDirectory() as folder:
+        decisions = Decisions(Path(folder) / "decisions.jsonl")
+        for n in ends:
+            n_removed = 0
+            # The first night begins with three rounds of questions.
+            for _ in range(3 if n == ends[0] else 1):
+                update = update_tags(tagger, *table(n), last=state, decisions=decisions)
+                state = update.state
+                n_removed += len(update.removed)
+                asked = update.ranking.questions(25)
+                for i, tag in zip(asked.row.tolist(), asked.label.tolist(), strict=True):
+                    answer = "right" if tag in truth[i] else "wrong"
+                    decisions.add([Decision(str(i), tag, answer)])
+            ranking = update.ranking
+            cells = list(zip(ranking.row.tolist(), ranking.label.tolist(), strict=True))
+            is_right = np.array([tag in truth[i] for i, tag in cells])
+            n_wrong = int((~is_right & ~ranking.removed).sum())
+            n_lost_now = int((is_right & ranking.removed).sum())
+            figures.append((ranking.n_answers, n_removed, n_wrong, n_lost + n_lost_now))
+            if writes_back:
+                n_lost += n_lost_now
+                for k in np.flatnonzero(ranking.removed):
+                    i, tag = cells[k]
+                    tags[i] = [other for other in tags[i] if other != tag]
+    return figures
 
 
 def judged_by_the_model(method: Any, rows: Any, listed: np.ndarray) -> np.ndarray:

@@ -124,7 +124,7 @@ def test_the_containers_run_this_version_and_commands_that_exist(name):
     assert found
     for pod in found:
         volumes = {volume["name"] for volume in pod.get("volumes", ())}
-        for container in pod["containers"]:
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
             assert container["image"].endswith(f"/schirn:{release}")
             argv = [*container.get("command", entry_point), *container.get("args", ())]
             if argv[0] == "schirn":
@@ -178,6 +178,20 @@ def test_the_nightly_pod_runs_once_at_a_time_where_the_table_is():
         if "persistentVolumeClaim" in volume
     ]
     assert len(set(claims)) == 1
+
+
+def test_the_database_pod_applies_the_list_of_a_night_that_has_succeeded():
+    (job,) = manifests("nightly-database.yaml")
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    assert job["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
+    (pod,) = pods(job)
+    (update,) = pod["initContainers"]
+    (apply,) = pod["containers"]
+    judged = parsed(update["command"][1:])
+    applied = parsed(apply["command"][1:])
+    assert (applied.changes, applied.data) == (judged.changes, judged.data)
+    assert applied.commit
+    assert update["workingDir"] == apply["workingDir"] == update["volumeMounts"][0]["mountPath"]
 
 
 def test_docker_is_sent_no_history_and_no_environment():

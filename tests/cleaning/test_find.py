@@ -683,3 +683,21 @@ def test_tags_are_no_features():
     with pytest.raises(InputError, match="not the text 'tags'; pass the column itself"):
         find_noisy_labels(frame, "tags")
     assert find_noisy_labels(frame[["title"]], frame["tags"]).n_rows == 40
+
+
+def test_tags_of_rows_without_text_are_not_judged():
+    titles = ["steel pan", "red pan", "oak chair", "wood chair"] * 10
+    titles[4] = ""
+    titles[9] = "?!"
+    tags = [["pan", "chair"], ["pan"], ["chair"], ["chair", "pan"]] * 10
+    ranking = find_noisy_labels(titles, tags)
+    is_empty = np.isin(ranking.row, [4, 9])
+    np.testing.assert_array_equal(ranking.judged, ~is_empty)
+    everything = ranking.questions(1000)
+    assert not np.isin(everything.row, [4, 9]).any()
+    assert not np.isin(ranking.missing.row, [4, 9]).any()
+    ranking = ranking.answered(everything, np.zeros(len(everything), dtype=bool))
+    assert not ranking.removed[is_empty].any()
+    # A prior is evidence that needs no text.
+    prior = np.full((40, 2), 0.5)
+    assert find_noisy_labels(titles, tags, prior=prior).judged.all()

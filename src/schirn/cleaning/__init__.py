@@ -3,6 +3,7 @@
 from schirn.cleaning._arguments import ANSWER_WORDS as ANSWER_WORDS
 from schirn.cleaning._arguments import SEPARATORS as SEPARATORS
 from schirn.cleaning._arguments import other_separator as other_separator
+from schirn.cleaning._departed import Departed
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._opinions import Voice, parse_opinion
 from schirn.cleaning._proposals import propose_vocabulary
@@ -52,6 +53,7 @@ __all__ = [
     "Certificate",
     "Change",
     "ChangeList",
+    "Departed",
     "DifferingTag",
     "DuplicateGroup",
     "Duplicates",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from schirn._input import Array
+from schirn.cleaning._departed import Departed
 from schirn.cleaning._opinions import Opinions, standardised
 from schirn.cleaning._rounds import Answers
 from schirn.cleaning._share import Interval, forecast_of_hits, is_vague, number_of_hits
@@ -64,6 +65,8 @@ class RankedTags:
     draws : dict from str to int
         Numbers of the draws of certificates that have answers, by the hash of their set. Rankings
         of these tags share it, so that a draw counts even in a ranking without its answers.
+    departed : Departed
+        Tags that have left the table since they were removed.
     """
 
     n_rows: int
@@ -80,6 +83,7 @@ class RankedTags:
     index: Any = None
     opinions: tuple[Opinions, ...] = ()
     draws: dict[str, int] = field(default_factory=dict)
+    departed: Departed = field(default_factory=Departed)
 
     @property
     def label(self) -> Array:

@@ -17,7 +17,8 @@ interval also contains the Clopper-Pearson interval of the answers alone. If π 
 uses the effective number of answers, and always allows for one more hit with the smallest π.
 
 A round that could not have asked about every open tag decides its own tags, and says nothing about
-others. Of the tags added to the table after a round, all or none may be hits.
+others. Of the tags added to the table after a round, all or none may be hits, and likewise of the
+tags without an answer that had left the table before it.
 """
 
 from typing import NamedTuple
@@ -86,7 +87,8 @@ def is_vague(n_answers: int, interval: tuple[float, float]) -> bool:
 
 
 def number_of_hits(work: Worklist) -> Interval:
-    """Estimate the number of hits among the usable tags of a worklist."""
+    """Estimate the number of hits among the usable tags of a worklist, and those that have left."""
+    work = work.whole
     is_hit = work.usable & (work.answer == work.hit)
     is_miss = work.usable & (work.answer == 1 - work.hit)
     n_hits = float(is_hit.sum())
@@ -247,18 +249,21 @@ def forecast_of_hits(work: Worklist, k: int) -> float:
     float
         NaN if there are fewer than five answers, or if they are unlikely under the forecast.
     """
-    answered = work.answered
-    k = min(k, len(work.order))
-    if not k or not len(answered):
+    suspects = work.order[:k]
+    whole = work.whole
+    answered = whole.answered
+    if not len(suspects) or not len(answered):
         return np.nan
-    score = work.normal_score
+    score = whole.normal_score
     first = answered[np.argsort(score[answered], kind="stable")]
-    n_as_high = np.count_nonzero(score[answered] <= score[work.order[k - 1]])
+    n_as_high = np.count_nonzero(score[answered] <= score[suspects[-1]])
     comparable = first[: max(n_as_high, _FORECAST_ANSWERS)]
     if len(comparable) < _FORECAST_ANSWERS:
         return np.nan
-    p = cross_fitted(work)[comparable]
-    surprise = np.sum((work.answer[comparable] == work.hit) - p)
+    p = cross_fitted(whole)[comparable]
+    surprise = np.sum((whole.answer[comparable] == work.hit) - p)
     if abs(surprise) > _LARGEST_SURPRISE * np.sqrt(np.sum(p * (1 - p))):
         return np.nan
-    return work.posterior.expected_hits(k)
+    if whole is work:
+        return work.posterior.expected_hits(len(suspects))
+    return float(whole.posterior.hit_probability(score[suspects]).sum())

@@ -75,7 +75,7 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
         line = TradeOff(target, n_removed, 1.0, (1.0, 1.0), left)
         return line._replace(wrong_left_interval=bounds)
     # `keep_one` may keep some of the top tags; the share of all top tags is used for the others.
-    share, least, most = work.posterior.share_interval(work.limit(target))
+    share, least, most = work.posterior.share_interval(work.whole.limit(target))
     right = (n_called_wrong + np.array([share, least, most]) * n_chosen) / n_removed
     mean, low, high = right.tolist()
     left, bounds = _wrong_left(ranking, mean * n_removed, (low * n_removed, high * n_removed))
@@ -86,7 +86,7 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
 def _wrong_left(
     ranking: "NoisyLabels", n_removed: float, removed_bounds: tuple[float, float]
 ) -> tuple[float, tuple[float, float]]:
-    """Return the expected number of wrong tags that are not removed, and its bounds.
+    """Return the expected number of wrong tags in the table that are not removed, and its bounds.
 
     Parameters
     ----------
@@ -97,12 +97,15 @@ def _wrong_left(
     removed_bounds : tuple of two floats
         Bounds of this number.
     """
-    by_rule = ranking.removed_by_rule
-    mean = ranking.wrong_share * ranking.n_in_share + by_rule - n_removed
+    whole = ranking.worklist.whole
+    is_departed = whole.usable & (np.arange(len(whole.row)) >= len(ranking.row))
+    n_departed = float((1 - whole.probability[is_departed]).sum())
+    other = ranking.removed_by_rule - n_departed
+    mean = ranking.wrong_share * ranking.n_in_share + other - n_removed
     if np.isnan(mean):
         return np.nan, (np.nan, np.nan)
     fewest, most = (
-        share * ranking.n_in_share + by_rule - n
+        share * ranking.n_in_share + other - n
         for share, n in zip(ranking.wrong_share_interval, removed_bounds[::-1], strict=True)
     )
     left = max(mean, 0.0)

@@ -23,7 +23,15 @@ from schirn.cleaning._text_ranker import TextRanker
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION, Policy
-from schirn.cleaning.ranker import MIN_COUNT, Evidence, Ranker, RankingTask, check_evidence
+from schirn.cleaning.ranker import (
+    MIN_COUNT,
+    Evidence,
+    Ranker,
+    RankingTask,
+    UnlistedCells,
+    check_evidence,
+    rows_without_features,
+)
 from schirn.cleaning.relation_ranker import RelationRanker
 from schirn.cleaning.vocabulary import Vocabulary
 from schirn.estimators import OracleRidge, PartialMultiLabelClassifier, Sieve
@@ -171,6 +179,9 @@ def find_noisy_labels(
     tags = _read(candidates, label_names, separator, votes)
     task = _ranking_task(tags, knowledge, min_count, random_state)
     X, ranker = _features_and_ranker(X, task, method, cv, scaled)
+    # A prior and votes are evidence that needs no features; dense rows of zeros have features.
+    needs_features = prior is None and votes is None and sp.issparse(X)
+    is_empty = rows_without_features(X) if needs_features else None
     if vocabulary is not None:
         ranker = RelationRanker(ranker, vocabulary)
     with memory_limit(max_memory):
@@ -179,6 +190,8 @@ def find_noisy_labels(
         with kept_in(folder), shown(f"judging {len(tags.row):,} tags", verbose):
             evidence = _compute_evidence(ranker, X, task, storage)
     evidence = _add_prior(evidence, prior, task)
+    if is_empty is not None:
+        evidence = _only_rows_with_features(evidence, tags.row, is_empty)
     ranked = _ranked_tags(evidence, task, ranker.name, storage)
     index = candidates.index if hasattr(candidates, "iloc") else None
     ranked = replace(ranked, index=index)
@@ -430,6 +443,17 @@ def _add_prior(evidence: Evidence, prior: Any, task: RankingTask) -> Evidence:
     # A planted tag has the prior of the tag that it replaces.
     planted = evidence.planted + z[task.replaced(evidence.log_odds)]
     return evidence._replace(log_odds=evidence.log_odds + z, planted=planted)
+
+
+def _only_rows_with_features(evidence: Evidence, row: Array, is_empty: Array) -> Evidence:
+    """Return the evidence without that about rows without features, which is none."""
+    is_judged = evidence.judged & ~is_empty[row]
+    log_odds = np.where(is_judged, evidence.log_odds, 0.0)
+    unlisted = evidence.unlisted
+    if unlisted is not None:
+        has_features = ~is_empty[unlisted.row.astype(np.int64)]
+        unlisted = UnlistedCells(*(values[has_features] for values in unlisted))
+    return evidence._replace(judged=is_judged, log_odds=log_odds, unlisted=unlisted)
 
 
 def _missing(evidence: Evidence, known: Any, tags: Tags) -> MissingTags:

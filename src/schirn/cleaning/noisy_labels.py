@@ -17,6 +17,7 @@ from schirn._files import brief
 from schirn._input import Array, Number, OneOf, as_plain, suggest
 from schirn._optional import optional
 from schirn.cleaning._arguments import check_same_order
+from schirn.cleaning._departed import Departed
 from schirn.cleaning._opinions import Voice, agreement, read_opinions
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
@@ -88,18 +89,19 @@ class NoisyLabels:
     added : (k,) bool array
         Tags of `missing` to add, chosen in the same way.
     judged : (m,) bool array
-        False for tags that are too rare to judge.
+        False for tags that are too rare to judge, and in rows without features, such as texts
+        without any known word.
     missing : MissingTags
         Tags that are not listed, ranked.
     wrong_share : float
         Share of wrong tags, estimated from the answers, among the judged tags that no rule
-        decides; NaN if the answers do not allow an estimate.
+        decides, listed or departed; NaN if the answers do not allow an estimate.
     wrong_share_interval : tuple of two floats
         90% interval of this share. It depends only on how the questions were drawn, not on a model
         of the ranking. Without answers it is (0, 1): a wrong tag may look like a right one, so
         features give no upper bound. Tags known to be right or wrong narrow it.
     n_answers : int
-        Number of listed tags that were answered "right" or "wrong".
+        Number of listed and departed tags that were answered "right" or "wrong".
     method : str
         Name of the method that ranked the tags.
     precision : float
@@ -114,6 +116,9 @@ class NoisyLabels:
         True if removals and additions follow from answers, not from `remove` or `add`.
     storage : Storage or None
         Where the features and intermediate results were stored, and why.
+    departed : Departed
+        Tags that have left the table since they were removed. They count in ranks, limits and the
+        share of wrong tags, but nobody is asked about them, and no change is listed.
     index : pandas.Index or None
         Index of the rows, if the tags came as a pandas object.
     draws : int
@@ -242,6 +247,11 @@ class NoisyLabels:
         return self.ranked.storage
 
     @property
+    def departed(self) -> Departed:
+        """Tags that have left the table since they were removed; they count as evidence."""
+        return self.ranked.departed
+
+    @property
     def index(self) -> Any:
         """Index of the rows, if the tags came as a pandas object."""
         return self.ranked.index
@@ -282,7 +292,14 @@ class NoisyLabels:
         """The judged tags, most suspicious first, and the answers about them."""
         usable = self.ranked.usable & (self._by_rule == 0)
         columns = (self.row, self.column, self.model_confidence)
-        return Worklist(*columns, usable, self.answers, 0, self.ranked.voices)
+        departed = replace(self.departed, judged=self._departed_in_share)
+        return Worklist(*columns, usable, self.answers, 0, self.ranked.voices, departed)
+
+    @property
+    def _departed_in_share(self) -> Array:
+        """Mask of the judged tags that have left the table and that no rule decides."""
+        ruled = [self.policy.columns(rule, self.label_names) for rule in (KEEP, DROP)]
+        return self.departed.judged & ~np.isin(self.departed.column, np.concatenate(ruled))
 
     @cached_property
     def _by_rule(self) -> Array:
@@ -307,8 +324,8 @@ class NoisyLabels:
 
     @property
     def n_answers(self) -> int:
-        """Number of listed tags that were answered "right" or "wrong"."""
-        return int(np.isin(self.answer, (0, 1)).sum())
+        """Number of listed and departed tags that were answered "right" or "wrong"."""
+        return int(np.isin(self.answer, (0, 1)).sum()) + self.departed.n_answers
 
     # Rank.
 
@@ -391,8 +408,9 @@ class NoisyLabels:
 
     @property
     def n_in_share(self) -> int:
-        """Number of judged tags that no rule decides, at least 1."""
-        return max(1, int((self.judged & (self._by_rule == 0)).sum()))
+        """Number of judged tags that no rule decides, listed or departed, at least 1."""
+        n_listed = int((self.judged & (self._by_rule == 0)).sum())
+        return max(1, n_listed + int(self._departed_in_share.sum()))
 
     @property
     def removed_by_rule(self) -> int:
@@ -453,6 +471,9 @@ class NoisyLabels:
     @property
     def tags_in_share(self) -> str:
         """Name of the tags that `wrong_share` is about: "the tags" if it is about all."""
+        if n_departed := int(self._departed_in_share.sum()):
+            number = f"{self.n_in_share - n_departed:,} ranked tags"
+            return f"the {number} and the {n_departed:,} removed earlier"
         if self.n_in_share == len(self.row):
             return "the tags"
         is_ruled = bool((self.judged & (self._by_rule != 0)).any())
@@ -700,8 +721,9 @@ class NoisyLabels:
         no answers.
         """
         work = self.worklist
-        is_idle = not self._has_orders and not work.limit(self.precision)
-        if not is_idle or not len(work.answered) or not len(work.order) or self.is_share_vague:
+        is_idle = not self._has_orders and not work.whole.limit(self.precision)
+        has_answers = len(work.whole.answered) > 0
+        if not is_idle or not has_answers or not len(work.order) or self.is_share_vague:
             return ""
         reason = "probably fewer of the others are wrong"
         if work.posterior.expects(self.precision):
@@ -739,6 +761,20 @@ class NoisyLabels:
         policy = self.policy.with_rule(label, rule, self.label_names)
         excluded = policy.columns(DROP, self.label_names)
         return replace(self, policy=policy, missing=replace(self.missing, excluded=excluded))
+
+    def with_departed(self, departed: Departed) -> "NoisyLabels":
+        """Return the ranking with tags that have left the table since they were removed.
+
+        Parameters
+        ----------
+        departed : Departed
+            These tags, with the answers about them.
+
+        Returns
+        -------
+        NoisyLabels
+        """
+        return replace(self, ranked=replace(self.ranked, departed=departed))
 
     def with_opinions(self, opinions: Any, *, who: str = "opinion") -> "NoisyLabels":
         """Return the ranking with second opinions, which change ranks but decide nothing.

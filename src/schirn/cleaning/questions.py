@@ -14,6 +14,7 @@ import numpy as np
 from schirn._input import Array
 from schirn._optional import optional
 from schirn.cleaning._correction import corrected_normal_scores, describe_tags
+from schirn.cleaning._departed import Departed
 from schirn.cleaning._opinions import agrees_with_answers, weight_without_answers
 from schirn.cleaning._rounds import (
     SPREAD_EVERY,
@@ -224,6 +225,8 @@ class Worklist:
         The answer that the ranking looks for: 0 for listed tags, 1 for missing ones.
     voices : (m, v) float array, optional
         Standardised log-odds of each voice (source of opinions); 0 without an opinion.
+    departed : Departed, optional
+        Tags that have left the table. Ranks, curve and limits are those of all tags together.
     """
 
     row: Array
@@ -233,6 +236,29 @@ class Worklist:
     answers: Answers
     hit: int
     voices: Array | None = None
+    departed: Departed | None = None
+
+    @cached_property
+    def whole(self) -> "Worklist":
+        """These tags, followed by those that have left the table."""
+        departed = self.departed
+        if departed is None or not len(departed):
+            return self
+        size = len(self.row)
+        answers = self.answers.placed(np.arange(size), size + len(departed))
+        answers.value[size:] = departed.answer
+        voices = self.voices
+        if voices is not None:
+            voices = np.concatenate([voices, np.zeros((len(departed), voices.shape[1]))])
+        return Worklist(
+            np.r_[self.row, departed.row],
+            np.r_[self.column, departed.column],
+            np.r_[self.confidence, departed.confidence],
+            np.r_[self.usable, departed.judged],
+            answers,
+            self.hit,
+            voices,
+        )
 
     @property
     def answer(self) -> Array:
@@ -247,6 +273,8 @@ class Worklist:
     @cached_property
     def normal_score(self) -> Array:
         """Normal score of the rank of each usable tag, lowest for likely hits; 0 for the others."""
+        if self.whole is not self:
+            return self.whole.normal_score[: len(self.row)]
         usable = np.flatnonzero(self.usable)
         score = normal_scores(self.confidence[usable])
         voices = None if self.voices is None else self.voices[usable]
@@ -269,6 +297,8 @@ class Worklist:
     @cached_property
     def voice_weights(self) -> Array:
         """Weight of each voice before any answers; see `_opinions`."""
+        if self.whole is not self:
+            return self.whole.voice_weights
         if self.voices is None:
             return np.zeros(0)
         score = normal_scores(self.confidence[self.usable])
@@ -279,6 +309,8 @@ class Worklist:
     @cached_property
     def heard_voices(self) -> Array:
         """Mask of voices that agree with the ranking or the answers more than by chance."""
+        if self.whole is not self:
+            return self.whole.heard_voices
         heard = np.asarray(self.voice_weights > 0)
         if self.voices is None or not len(self.answered):
             return heard
@@ -294,6 +326,8 @@ class Worklist:
     @cached_property
     def posterior(self) -> RankPosterior:
         """Posterior of the tags without an answer, given the answers."""
+        if self.whole is not self:
+            return self.whole.posterior
         score = self.normal_score
         is_hit = self.answer[self.answered] == self.hit
         return RankPosterior(score[self.answered], is_hit, score[self.order])
@@ -302,7 +336,7 @@ class Worklist:
     def probability(self) -> Array:
         """Probability that each tag is right, from the answers or, without any, the ranker."""
         p = np.array(self.confidence, dtype=np.float64)
-        if len(self.answered):
+        if len(self.whole.answered):
             hit = self.posterior.hit_probability(self.normal_score[self.order])
             p[self.order] = hit if self.hit else 1 - hit
         elif self.voices is not None:
@@ -315,14 +349,20 @@ class Worklist:
         """Return how many tags of `order` the answers allow changing at this precision.
 
         0 without answers. A limit with fewer than eight answers above it is extrapolated, and does
-        not count.
+        not count. Tags that have left the table count in the precision.
         """
+        if self.whole is not self:
+            return self._n_of_these(self.whole.limit(target))
         if not len(self.answered):
             return 0
         k = self.posterior.limit(target, _PROBABILITY_TO_ADD if self.hit else None)
         score = self.normal_score
         n_above = int((score[self.answered] <= score[self.order[k - 1]]).sum()) if k else 0
         return k if n_above >= _FEWEST_ABOVE else 0
+
+    def _n_of_these(self, n: int) -> int:
+        """Return how many of the first n tags of the whole order are in the table."""
+        return int(np.count_nonzero(self.whole.order[:n] < len(self.row)))
 
     def draw(
         self,
@@ -354,7 +394,7 @@ class Worklist:
         size = len(self.order)
         n = min(n, size)
         # Tags answered "unsure" count as asked.
-        n_asked = int((self.usable & ~np.isnan(self.answer)).sum())
+        n_asked = int((self.whole.usable & ~np.isnan(self.whole.answer)).sum())
         is_first = order is None and chosen is None and n_asked < min(n, FIRST_STEP)
         if order is None:
             order = SPREAD if is_first and n <= FIRST_STEP else LIMIT
@@ -401,9 +441,10 @@ class Worklist:
     def _ranks_to_ask(self, n: int, target: float) -> int:
         """Return the number of top ranks to which the second step is limited."""
         size = len(self.order)
-        if not len(self.answered):
+        if not len(self.whole.answered):
             return min(max(int(_SUSPICIOUS_SHARE * size), n), size)
-        k = max(self.posterior.limit(target, _PLAUSIBLE), int(_LEAST_LIMIT * size))
+        k = self._n_of_these(self.posterior.limit(target, _PLAUSIBLE))
+        k = max(k, int(_LEAST_LIMIT * size))
         return min(max(k + k // 2, n), size)
 
     def _closest(self) -> Array:

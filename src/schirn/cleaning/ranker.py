@@ -411,6 +411,23 @@ class Ranker(ABC):
         return Needs()
 
 
+def rows_without_features(X: Any) -> Array:
+    """Return a mask of the rows without features, such as empty texts.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+        Features; in dense rows, zeros are values.
+
+    Returns
+    -------
+    (n,) bool array
+    """
+    if not sp.issparse(X):
+        return np.zeros(X.shape[0], dtype=bool)
+    return np.asarray(abs(X).sum(axis=1)).ravel() == 0
+
+
 def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence:
     """Return the evidence with log-odds 0 for tags not judged; raise if it is unusable."""
     size = (len(task.tags.row),)

@@ -229,8 +229,8 @@ def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str
         return [str(j) for j in range(n_columns)]
     if len(names) != n_columns:
         raise InputError(
-            f"label_names has length {len(names)}, but the {what} have {n_columns} columns; each "
-            f"column needs one name"
+            f"the {what} have {n_columns} label columns, but label_names has {len(names)} names; "
+            f"each column needs one name"
         )
     return names
 

@@ -12,7 +12,7 @@ import pytest
 from app.cli.clean_helpers import make_items, read_csv, refused
 
 from schirn.app.cli import main
-from schirn.app.workflow import Decisions, TagState
+from schirn.app.workflow import Decision, Decisions, TagState
 
 ITEMS = make_items(300, seed=4)
 KILLED = """
@@ -304,8 +304,9 @@ def test_another_model_judges_all_rows_again(place, capsys):
 
 @pytest.mark.parametrize("words", [[], ["--drop-training"]])
 def test_the_state_of_another_model_is_recognised(place, capsys, words):
+    (place / "expect.toml").write_text("[drift]\ngone_rows = 1\n")
     write("items.csv", range(60))
-    assert update() == 0
+    assert update("--expect", "expect.toml") == 0
     write("items.csv", range(100, 200))
     lines = [{**line, "shop": "one two"} for line in read_csv("items.csv")]
     with open("items.csv", "w", newline="", encoding="utf-8") as stream:
@@ -317,7 +318,7 @@ def test_the_state_of_another_model_is_recognised(place, capsys, words):
     err = capsys.readouterr().err
     assert "note: m.state.npz belongs to the previous model" in err
     assert ("has seen their tags" in err) == bool(words)
-    assert update("--json") == 0
+    assert update("--json", "--expect", "expect.toml") == 0
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert "note: m.state.npz was written for another model: all rows are judged again" in err
@@ -347,10 +348,11 @@ def test_rows_that_are_as_in_training_are_not_new(place, capsys):
         {"numbers": range(60, 200), "extra": range(60, 120)},
         {"numbers": range(200)},
     ]
+    (place / "expect.toml").write_text("[drift]\ngone_rows = 0.5\n")
     advised = []
     for night in nights:
         write("items.csv", **night)
-        assert update("--json") == 0
+        assert update("--json", "--expect", "expect.toml") == 0
         advice = json.loads(capsys.readouterr().out)["advice"]
         advised.append([reason for reason in advice if "of the rows" in reason])
     words = "of the rows are new or have changed since training"
@@ -415,7 +417,7 @@ def test_expectations_stop_the_night(place, capsys):
     capsys.readouterr()
     assert update("--expect", "expect.toml", "--json") == 4
     names = [each["name"] for each in json.loads(capsys.readouterr().out)["violations"]]
-    assert names == ["drift.tags", "drift.new_tags"]
+    assert names == ["drift.tags", "drift.new_tags", "drift.gone_rows"]
     assert (place / "m.state.npz").read_bytes() == before
 
 
@@ -432,7 +434,6 @@ def test_a_rejected_night_replaces_nothing(place, capsys):
     report = json.loads(out)
     assert (report["violations"][0]["name"], report["gone_share"]) == ("drift.gone_rows", 0.7)
     assert [report[name] for name in ("output", "changes", "questions", "state")] == [None] * 4
-    assert "70% of last night's rows are gone; is the export complete?" in err
     sentence = "drift.gone_rows: 70.00%, limit 0.2 of the rows of the last run"
     assert f"schirn: {sentence}\n" in err
     assert (report["error"], report["exit_code"]) == (sentence, 4)
@@ -463,12 +464,12 @@ def test_an_emptied_column_stops_the_night(place, capsys, is_first):
     assert update() == 4
     err = capsys.readouterr().err
     assert "drift.emptied: 100.00%, limit 0.5; share of its values that the column 'title'" in err
-    assert "100% of last night's rows have changed; is the export complete?" in err
-    assert "[drift] emptied = 1" in err
+    assert "drift.changed_rows: 100.00%, limit 0.5; share of the rows of the last run" in err
+    assert "say so in a file for --expect: [drift] changed_rows = 1, emptied = 1\n" in err
     assert "train again" not in err
     assert (place / "m.state.npz").read_bytes() == before
     assert (place / "clean.csv").exists() is not is_first
-    (place / "expect.toml").write_text("[drift]\nemptied = 1.0\n")
+    (place / "expect.toml").write_text("[drift]\nemptied = 1.0\nchanged_rows = 1.0\n")
     assert update("--expect", "expect.toml") == 0
 
 
@@ -493,7 +494,7 @@ def test_emptied_tags_stop_the_night(place, capsys, is_first):
     assert update() == 4
     err = capsys.readouterr().err
     assert "drift.emptied: 60.00%, limit 0.5; share of its values that the column 'tags'" in err
-    assert "% of the tags of last night's rows are gone; is the export complete?" in err
+    assert "drift.lost_tags: 60" in err
     assert (place / "m.state.npz").read_bytes() == before
     # New rows that nobody has tagged yet have lost nothing.
     lines = [f"N{i},{text}," for i, (text, _, _) in enumerate(ITEMS)]
@@ -571,6 +572,94 @@ def test_changed_rows_stop_the_night(place, capsys):
     assert report["changed_share"] == 0.75
     assert report["doubts"] == ["75% of last night's rows have changed"]
     assert [each["name"] for each in report["violations"]] == ["drift.changed_rows"]
+
+
+def without_half(line, k):
+    return None if k % 2 else line
+
+
+def with_other_separator(line, k):
+    return {**line, "tags": line["tags"].replace(";", "|")} if k % 2 else line
+
+
+def with_one_joined_cell(line, k):
+    tags = [tag for tag in dict.fromkeys(name for _, names, _ in ITEMS for name in names)]
+    return {**line, "tags": " | ".join(tags[:2])} if k == 7 else line
+
+
+@pytest.mark.parametrize(
+    ("edit", "limits"),
+    [
+        (without_half, ["gone_rows = 1"]),
+        (with_other_separator, ["lost_tags = 1", "joined_tags = "]),
+        (with_one_joined_cell, ["joined_tags = 1"]),
+    ],
+)
+def test_an_incomplete_export_stops_the_night_without_a_file(place, capsys, edit, limits):
+    assert update() == 0
+    before = (place / "m.state.npz").read_bytes()
+    lines = filter(None, [edit(line, k) for k, line in enumerate(read_csv("items.csv"))])
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, ["sku", "title", "tags"])
+        writer.writeheader()
+        writer.writerows(lines)
+    capsys.readouterr()
+    assert update("--quiet") == 4
+    err = capsys.readouterr().err
+    assert err.count("schirn: drift.") == len(limits)
+    assert (place / "m.state.npz").read_bytes() == before
+    assert update("--json") == 4
+    out, err = capsys.readouterr()
+    names = [each["name"] for each in json.loads(out)["violations"]]
+    assert names == [f"drift.{limit.split()[0]}" for limit in limits]
+    hint = err.partition("say so in a file for --expect: [drift] ")[2].splitlines()[0]
+    assert all(limit in hint for limit in limits)
+    (place / "expect.toml").write_text("[drift]\n" + hint.replace(", ", "\n"))
+    assert update("--expect", "expect.toml") == 0
+
+
+def test_rows_without_text_keep_their_tags(place, capsys):
+    first_night()
+    before = removed()
+    lines = read_csv("items.csv")
+    rows = sorted({sku for sku, _ in before})[:20]
+    emptied = {sku: " " if k % 2 else "" for k, sku in enumerate(rows)}
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows({**x, "title": emptied.get(x["sku"], x["title"])} for x in lines)
+    called_wrong = {(each.id, each.tag) for each in Decisions("d.jsonl") if each.answer == "wrong"}
+    for _ in range(2):
+        capsys.readouterr()
+        assert update("--json", "--questions", "q.csv", "--number", "200") == 0
+        out, err = capsys.readouterr()
+        assert f"note: {len(rows)} rows without text: their tags are kept" in err
+        assert json.loads(out)["rows_without_features"] == len(rows)
+        # Only what people called wrong before the text was lost stays removed.
+        assert {cell for cell in removed() if cell[0] in emptied} <= called_wrong
+        assert not {line["id"] for line in read_csv("q.csv")} & {*emptied}
+
+
+def test_counts_of_a_document_agree_with_the_list_of_changes(place, capsys):
+    assert update("--questions", "q.csv") == 0
+    tags = [name for _, names, _ in ITEMS for name in names]
+    line = read_csv("items.csv")[3]
+    missing = next(tag for tag in tags if tag not in line["tags"].split(";"))
+    wrong = read_csv("items.csv")[5]["tags"].split(";")[0]
+    Decisions("d.jsonl").add([Decision("S3", missing, "right"), Decision("S5", wrong, "wrong")])
+    old = line["tags"].split(";")[0]
+    (place / "rules.csv").write_text(f"action,tag,target,accept\nmerge,{old},other,yes\n")
+    capsys.readouterr()
+    assert update("--json", "--changes", "c.csv", "--vocabulary", "rules.csv") == 0
+    report = json.loads(capsys.readouterr().out)
+    changes = [line["change"] for line in read_csv("c.csv")]
+    assert report["n_changes"] == len(changes)
+    assert (report["added"], report["removed"]) == (
+        changes.count("addition"),
+        changes.count("removal"),
+    )
+    assert (report["added"], report["removed"]) == (1, 1)
+    assert report["n_changes"] > report["added"] + report["removed"]
 
 
 def test_restored_tags_stop_the_night(place, capsys):

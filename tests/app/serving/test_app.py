@@ -61,6 +61,19 @@ def test_tags_are_judged_and_unseen_ones_are_listed(tagger, client):
     assert client.post("/judge", json={"rows": [{"title": "a"}]}).status_code == 400
 
 
+def test_tags_of_rows_without_text_have_no_confidence_but_a_reason(client):
+    titles = ["", None, "pan", "?!"]
+    rows = [{"title": title, "tags": ["pan", "chair", "wok"]} for title in titles]
+    answers = client.post("/judge", json={"rows": rows}).json()["rows"]
+    for answer in (answers[0], answers[1], answers[3]):
+        assert answer["confidence"] == {"pan": None, "chair": None}
+        assert answer["unseen"] == ["wok"]
+        assert answer["suggestions"] == {}
+        assert "has no text" in answer["reason"]
+    assert answers[2]["confidence"]["pan"] > answers[2]["confidence"]["chair"]
+    assert "reason" not in answers[2]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "error"),
     [

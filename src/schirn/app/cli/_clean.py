@@ -85,6 +85,7 @@ data TABLE  table to clean
     numeric columns from TABLE, a folder of .parquet files, or receive the texts of --text
 """
 _MANY = "too many for Sieve; each is ranked by the mean of the rows that list it"
+_UNJUDGED = "too rare, in every row, or in rows without text"
 # Options for reading and comparing the list of tags.
 _TAGS_BY = ("labels", "separator", "text", "columns", "categories", "features", "encoding")
 _MAX_SUSPECTS = 8
@@ -408,9 +409,7 @@ class _Result:
             "many tags": _MANY if ranking.method == CENTROIDS else "",
             "vocabulary": self.vocabulary,
             "rules": self.rules,
-            "not ranked": f"{number(n_unjudged, 'tag')}, too rare or present in every row"
-            if n_unjudged
-            else "",
+            "not ranked": f"{number(n_unjudged, 'tag')}, {_UNJUDGED}" if n_unjudged else "",
             "ranking": f"{planted} suspicious 10% ({_compared(caught or 0)})" if is_tested else "",
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,

@@ -33,11 +33,11 @@ from schirn.app.cli._reading import (
     no_others,
     unmet,
 )
-from schirn.app.tables import Expectations
+from schirn.app.tables import DEFAULT_LIMITS, Expectations
 from schirn.app.workflow import WRONG, CleaningOptions, TableUpdate, Update
 from schirn.exceptions import InputError
 from schirn.program.data import TEXT_FORMAT
-from schirn.program.output import facts, note, print_json, say, working
+from schirn.program.output import facts, note, number, print_json, say, working
 from schirn.program.output import table as print_table
 
 OPTIONS = f"""
@@ -59,8 +59,8 @@ data TABLE  current version of the table
 {VOCABULARY}
 [check]
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
-    written and the state stays as it is. Without a file, this happens if the column of tags, or one
-    that the model learned from, has lost more than half of its values
+    written and the state stays as it is. Without a file, this happens if the export looks
+    incomplete: many rows, tags or values are gone, or the separator is another one
 """
 # Estimates from the answers, as in `schirn clean --json`.
 _ESTIMATE = (
@@ -123,8 +123,10 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         note(f"note: {sentence}")
     summary: Any = update.state.summary
     violations = expected.check(summary, last=None if last is None else last.summary)
-    for doubt in update.doubts:
-        note(f"note: {doubt}; is the export complete?")
+    if update.featureless:
+        what = "text" if table.model.features_.kinds == ["text"] else "features"
+        rows = number(len(update.featureless), "row")
+        note(f"note: {rows} without {what}: their tags are kept")
     if violations:
         outputs = outputs.withheld()
     stage("writing the results")
@@ -148,7 +150,9 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         "restored_share": summary.restored_share,
         "lost_share": summary.lost_share,
         "emptied_share": summary.emptied_share,
+        "joined_tags": summary.joined_tags,
         "doubts": update.doubts,
+        "n_changes": len(table.source.changes(update.ranking)),
         "decisions": None if store is None else len(store),
         "violations": [asdict(violation) for violation in violations],
         "seconds": round(time.perf_counter() - start, 2),
@@ -164,13 +168,21 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         _report(document, update, about, dict(zip(ids, table.texts, strict=True)))
     for violation in violations:
         note(str(violation), error=True)
-    if not args.expect and violations:
-        note("if this is intended, allow it in a file for --expect: [drift] emptied = 1")
+    defaults = [v for v in violations if v.name.partition(".")[2] in DEFAULT_LIMITS]
+    defaults = [v for v in defaults if v.name.partition(".")[2] not in expected.drift]
+    if defaults:
+        limits = ", ".join(f"{v.name.partition('.')[2]} = {_enough(v.value)}" for v in defaults)
+        note(f"if this is intended, allow it in a file for --expect: [drift] {limits}")
     if outputs.questions and outputs.tool is not None:
         words = ["schirn", "update", args.data, "--model", args.model, "--id", args.id]
         words += ["--decisions", args.decisions or "FILE.jsonl"]
         note(describe_import(args, outputs, shlex.join(words)))
     return UNEXPECTED if violations else 0
+
+
+def _enough(value: float | None) -> int:
+    """Return a limit that allows a value: a number of tags, or the largest share."""
+    return max(1, int(value or 0))
 
 
 def _document(update: Update, ids: list[str]) -> dict[str, Any]:
@@ -185,7 +197,9 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
         "judged_rows": len(update.judged),
         "tags": len(update.ranking.row),
         "unseen_tags": update.unseen,
+        "rows_without_features": len(update.featureless),
         **{name: summary[name] for name in _ESTIMATE},
+        "added": summary["added"],
         "sentence": update.ranking.sentence,
         "removed_since": [[ids[i], tag] for i, tag in update.removed],
         "restored_since": [[ids[i], tag] for i, tag in update.restored],

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -25,6 +26,7 @@ from schirn.app.serving._batches import Batches, Work, n_characters_of
 from schirn.app.serving._connections import HEADERS, OVERLOAD, REFUSALS, read_json
 from schirn.app.serving._metrics import Metrics
 from schirn.cleaning import Vocabulary
+from schirn.cleaning.ranker import rows_without_features
 from schirn.cleaning.vocabulary import apply_vocabulary
 from schirn.exceptions import InputError, suggest
 from schirn.features import TagPipeline
@@ -313,8 +315,13 @@ class _Api:
         if not rows:
             return []
         tags = self._after_vocabulary([self._tags_of(row[column]) for row in rows])
-        judgements = self.model.judge(rows, tags)
-        return [_rounded(asdict(judgement)) for judgement in judgements]
+        answers = [_rounded(asdict(judgement)) for judgement in self.model.judge(rows, tags)]
+        is_empty = rows_without_features(self.model.features_.transform(rows))
+        for i in np.flatnonzero(is_empty).tolist():
+            answers[i]["confidence"] = dict.fromkeys(answers[i]["confidence"])
+            answers[i]["suggestions"] = {}
+            answers[i]["reason"] = "the row has no text, or none of its words is known"
+        return answers
 
     def _tags_of(self, cell: Any) -> list[str]:
         """Return the tags of a cell; a number is the name of a tag."""

@@ -7,6 +7,7 @@ from schirn.app.tables._changes import keyed_changes, read_changes, row_keys
 from schirn.app.tables._changes import with_vocabulary as with_vocabulary
 from schirn.app.tables._checks import KINDS as KINDS
 from schirn.app.tables._checks import Finding, look_at_table
+from schirn.app.tables._expect import DEFAULT_LIMITS as DEFAULT_LIMITS
 from schirn.app.tables._expect import Expectations, RunSummary, Violation
 from schirn.app.tables._expect import frequency_drift as frequency_drift
 from schirn.app.tables._files import TABLES as TABLES

@@ -19,14 +19,16 @@ A file of expectations is TOML; every line is optional:
     restored = 0.2                # share of the tags removed last time that are no longer removed
     lost_tags = 0.2               # share of the tags of the remaining rows that are gone
     emptied = 0.5                 # share of the cells that a mostly filled column has lost
+    joined_tags = 0               # number of new tags that are known ones with "|", say, between
     features = 0.2                # shift of the features of new rows, in standard deviations
 
 The total variation distance is half the sum, over all tags, of the absolute difference of their
 shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the share of the tags that
 would have to change for the frequencies to agree.
 
-One limit holds without a file: `emptied`, at 0.5. It rejects an export that lacks the content of a
-column that the model learns from, or the tags.
+Some limits hold without a file, with the values above: `gone_rows`, `changed_rows`, `lost_tags`,
+`emptied` and `joined_tags`. They reject an export that is incomplete, or written in another way
+than the last one.
 """
 
 import os
@@ -57,10 +59,18 @@ _DRIFT = (
     "restored",
     "lost_tags",
     "emptied",
+    "joined_tags",
     "features",
 )
-# Default limits.
-_ALWAYS = {"emptied": 0.5}
+_COUNTS = ("drift.new_tags", "drift.joined_tags")
+DEFAULT_LIMITS = {
+    "gone_rows": 0.2,
+    "changed_rows": 0.5,
+    "lost_tags": 0.2,
+    "emptied": 0.5,
+    "joined_tags": 0,
+}
+"""Limits of `Expectations.drift` that hold unless others are given."""
 # The share of wrong tags says nothing if at least this share of the tags is not ranked.
 _MOST = 0.5
 
@@ -121,8 +131,13 @@ class RunSummary:
     lost_share : float
         Share of the tags of the last update that are gone, in rows that are still there, without
         the tags that it removed.
+    joined_tags : int
+        Number of tags that consist of known tags with another separator between them.
+    joined_tag : str
+        The most frequent of these; empty if there is none.
     unranked_share : float
-        Share of the tags that are not ranked, because they are too rare or in every row.
+        Share of the tags that are not ranked, because they are too rare, in every row, or
+        in rows without features.
 
     Examples
     --------
@@ -148,6 +163,8 @@ class RunSummary:
     emptied_share: float = 0.0
     emptied_column: str = ""
     lost_share: float = 0.0
+    joined_tags: int = 0
+    joined_tag: str = ""
     unranked_share: float = 0.0
 
     @classmethod
@@ -190,8 +207,9 @@ class Expectations:
         Maximum number of each kind of `Finding`.
     drift : dict from str to float, optional
         Maximum difference from the last run: "wrong_share", "tags", "new_tags", "gone_rows",
-        "changed_rows", "restored", "lost_tags" and "emptied" (0.5 unless named); and from
-        training: "features".
+        "changed_rows", "restored", "lost_tags", "emptied" and "joined_tags"; and from training:
+        "features". Unless named, "gone_rows" and "lost_tags" are 0.2, "changed_rows" and "emptied"
+        0.5, and "joined_tags" 0.
     """
 
     wrong_share: float | None = None
@@ -207,7 +225,7 @@ class Expectations:
                 _check_name(table, name, known)
                 limits[f"{table}.{name}"] = value
         for name, value in limits.items():
-            is_number = name.startswith("findings.") or name == "drift.new_tags"
+            is_number = name.startswith("findings.") or name in _COUNTS
             if not (is_count(value) if is_number else is_share(value)):
                 kind = "a whole number" if is_number else "a number from 0 to 1"
                 raise InputError(f"{name} must be {kind}, not {brief(value)}")
@@ -337,7 +355,7 @@ class Expectations:
                 f"drift.{name}", value, limit, f"drift.{name}: {fact}, limit {limit:g}{detail}"
             )
             for name, (value, fact, detail) in facts.items()
-            if (limit := self.drift.get(name, _ALWAYS.get(name))) is not None
+            if (limit := self.drift.get(name, DEFAULT_LIMITS.get(name))) is not None
             and (value is None or value > limit)
         ]
 
@@ -401,6 +419,11 @@ def _facts_of_rows(run: RunSummary) -> dict[str, _Fact]:
             run.emptied_share,
             f"{run.emptied_share:.2%}",
             f"; share of its values that the column {brief(run.emptied_column)} has lost",
+        ),
+        "joined_tags": (
+            run.joined_tags,
+            f"{run.joined_tags:,}",
+            f"; {brief(run.joined_tag)} consists of known tags with another separator",
         ),
     }
     if run.feature_drift is not None:

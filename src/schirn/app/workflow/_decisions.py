@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
-from schirn._input import is_count, is_missing, repeated
+from schirn._input import Array, is_count, is_missing, repeated
 from schirn.cleaning.certificate import MAX_DRAW
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
@@ -126,6 +126,14 @@ class RowContent:
     def filled_shares(self) -> dict[str, float]:
         """Share of rows with a value, for each column that the table has."""
         return {name: 1 - _missing_share(self._cells(name)) for name in self._names()}
+
+    @cached_property
+    def is_blank(self) -> Array:
+        """Mask of the rows in which all columns are missing or blank."""
+        is_blank = np.ones(len(self.ids), dtype=bool)
+        for name in self._names():
+            is_blank &= [is_missing(cell) or not str(cell).strip() for cell in self._cells(name)]
+        return is_blank
 
     def _names(self) -> list[str]:
         """Return the columns that the table has."""
@@ -441,8 +449,8 @@ class Decisions:
     ) -> tuple[NoisyLabels, Carried]:
         """Return a ranking with the answers about its rows, and the matched decisions.
 
-        A tag answered "right" is added to the row if it is not listed. The draws of earlier
-        certificates count as used.
+        A tag answered "right" is added to the row if it is not listed. Answers about tags that
+        have left the table still count. The draws of earlier certificates count as used.
 
         Parameters
         ----------
@@ -461,6 +469,7 @@ class Decisions:
         """
         carried = self.match(rows, vocabulary)
         answers = {cell: d for cell, d in carried.valid.items() if cell not in besides}
+        ranking = _with_departed(ranking, answers)
         ranking = _with_missing(ranking, [c for c, d in answers.items() if d.answer == RIGHT])
         for kind, tags in ((LISTED, ranking), (MISSING, ranking.missing)):
             cells = [cell for cell in _cells(tags, {row for row, _ in answers}) if cell in answers]
@@ -594,6 +603,15 @@ def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: i
 def _cells(tags: Any, rows: set[int]) -> list[Cell]:
     """Return row and name of the tags of some rows."""
     return cells_of(tags, np.isin(tags.row, list(rows)))
+
+
+def _with_departed(ranking: NoisyLabels, answers: Mapping[Cell, Decision]) -> NoisyLabels:
+    """Return a ranking with the answers about tags that have left the table."""
+    departed = ranking.departed
+    names = [ranking.label_names[column] for column in departed.column.tolist()]
+    cells = zip(departed.row.tolist(), names, strict=True)
+    value = [_VALUES[answers[cell].answer] if cell in answers else np.nan for cell in cells]
+    return ranking.with_departed(replace(departed, answer=np.array(value, dtype=float)))
 
 
 def _with_missing(ranking: NoisyLabels, cells: list[Cell]) -> NoisyLabels:

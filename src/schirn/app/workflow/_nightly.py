@@ -7,6 +7,10 @@ they change only for a clear reason: a kept tag is removed if it would be remove
 target precision, and a removed tag is kept if it would be kept even at a looser one. As long as the
 answers have allowed no removals, there are no verdicts to keep. After retraining there are none
 either: the new model judges all rows, and the changes are listed.
+
+Removed tags leave the table when the changes are written back. As long as their rows are unchanged,
+they stay in the state, and count with their probabilities and answers, so that the same tags are
+removed as if nothing had been written back.
 """
 
 from collections import Counter
@@ -19,7 +23,7 @@ import numpy as np
 from schirn._files import utc_now
 from schirn._input import Array
 from schirn._progress import stage, track
-from schirn.app.tables import RunSummary, frequency_drift
+from schirn.app.tables import SEPARATORS, RunSummary, frequency_drift
 from schirn.app.workflow._decisions import (
     OPEN,
     RIGHT,
@@ -30,6 +34,7 @@ from schirn.app.workflow._decisions import (
     RowContent,
 )
 from schirn.app.workflow._tag_state import (
+    DepartedTags,
     FeatureProfile,
     Marks,
     Match,
@@ -40,11 +45,11 @@ from schirn.app.workflow._tag_state import (
     values_of_cells,
 )
 from schirn.app.workflow._vocabulary import with_kept_tags
-from schirn.cleaning import MissingTags, Vocabulary
+from schirn.cleaning import Departed, MissingTags, Vocabulary
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import cells_of
-from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted
+from schirn.cleaning.ranker import MIN_COUNT, likeliest_unlisted, rows_without_features
 from schirn.cleaning.vocabulary import apply_vocabulary
 from schirn.labels.tags import Tags
 from schirn.linalg.arrays import to_numpy
@@ -80,6 +85,8 @@ class Update:
         Number of rows of last night that the table lacks.
     unseen : dict from str to int
         Tags that the model does not know, with their counts; they are kept.
+    featureless : list of int
+        Rows with tags but without features, such as an empty text; their tags are not judged.
     removed, restored : list of (row, tag)
         Tags that are newly removed since last night, and tags that are no longer removed.
     carried : Carried
@@ -95,6 +102,7 @@ class Update:
     judged: list[int]
     gone: int
     unseen: dict[str, int]
+    featureless: list[int]
     removed: list[tuple[int, str]]
     restored: list[tuple[int, str]]
     carried: Carried
@@ -198,10 +206,13 @@ def update_tags(
     match = last.find(rows, cells)
     is_same_model = last.model in ("", model_hash)
     last = last if is_same_model else _without_training(last)
-    judgement = _judge_update(model, columns, cells, last, match, is_same_model)
+    vocabulary = vocabulary or Vocabulary()
+    changed = {*vocabulary.drops, *vocabulary.merges}
+    departed = last.departed_tags(match, ["" if x in changed else x for x in cells.names])
+    is_blank = rows.is_blank
+    judgement = _judge_update(model, columns, cells, departed, is_blank, last, match, is_same_model)
     counts = last.tag_counts or tag_counts_of(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
-    vocabulary = vocabulary or Vocabulary()
     ranking = with_kept_tags(ranking, vocabulary)
     ranking, carried, since = _answered(ranking, decisions, rows, last.time, vocabulary)
     # A value appended for the place -1 of new tags and rows; see `TagState.find`.
@@ -216,7 +227,10 @@ def update_tags(
     shares = _emptied(last.filled_shares, rows.filled_shares) | {tag_column: losses.emptied}
     summary = _summary(ranking, last, match, was_removed)
     summary = replace(summary, feature_drift=judgement.drift, lost_share=losses.lost)
-    summary = replace(summary, **_most_emptied(shares))
+    unseen = _unseen(summary.tag_counts, model.label_names_)
+    joined = _joined(unseen, model.label_names_)
+    summary = replace(summary, **_most_emptied(shares), joined_tags=sum(joined.values()))
+    summary = replace(summary, joined_tag=next(iter(joined), ""))
     state = replace(
         _next_state(last, rows, cells, judgement, ranking),
         model=model_hash,
@@ -233,7 +247,8 @@ def update_tags(
         changed=np.flatnonzero(match.is_changed).tolist(),
         judged=judgement.rows.tolist(),
         gone=match.n_gone(last),
-        unseen=_unseen(summary.tag_counts, model.label_names_),
+        unseen=unseen,
+        featureless=_featureless(judgement, cells, len(model.label_names_)),
         removed=cells_of(ranking, ranking.removed & ~was_removed),
         restored=cells_of(ranking, ~ranking.removed & was_removed),
         carried=carried,
@@ -356,6 +371,8 @@ class _Judgement(NamedTuple):
         Rows that were judged.
     probability : (m,) float array
         Probability that each tag is right, stored or new.
+    departed : Departed
+        Tags that have left the table since they were removed.
     missing : MissingTags
         Tags that rows may lack which are new or have changed since last night.
     drift : float or None
@@ -364,6 +381,7 @@ class _Judgement(NamedTuple):
 
     rows: Array
     probability: Array
+    departed: Departed
     missing: MissingTags
     drift: float | None
 
@@ -374,27 +392,47 @@ def _next_state(
     """Return the starting point of the next update: rows, tags, and what was judged of them."""
     marks = marks_of(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
     training = _training_marks(last, marks)
+    departed = judgement.departed
+    is_departed = np.r_[np.zeros(len(cells.row), bool), np.ones(len(departed), bool)]
     return replace(
         last,
         ids=rows.ids,
         hashes=rows.hashes,
         names=cells.names,
-        row=cells.row,
-        column=cells.column,
+        row=np.r_[cells.row, departed.row],
+        column=np.r_[cells.column, departed.column],
         filled_shares=rows.filled_shares,
         is_fresh=_is_fresh(marks, training, cells),
         training_rows=training.rows,
         training_tags=training.tags,
-        probability=judgement.probability,
-        removed=ranking.removed,
+        probability=np.r_[judgement.probability, departed.confidence],
+        removed=np.r_[ranking.removed, is_departed[len(cells.row) :]],
+        departed=is_departed,
         is_retrained=False,
     )
+
+
+def _featureless(judgement: _Judgement, cells: Tags, n_labels: int) -> list[int]:
+    """Return the rows in which tags are not judged although the model knows them."""
+    is_unjudged = np.isnan(judgement.probability) & (cells.column < n_labels)
+    return np.unique(cells.row[is_unjudged]).tolist()
 
 
 def _unseen(counts: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
     """Return tags that the model does not know, with their counts, the most frequent first."""
     names = set(known)
     return {name: n for name, n in Counter(counts).most_common() if name not in names}
+
+
+def _joined(unseen: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
+    """Return unseen tags that are known tags with another separator between, such as "pan|oven"."""
+    names = set(known)
+
+    def is_joined(tag: str, mark: str) -> bool:
+        parts = [part.strip() for part in tag.split(mark)]
+        return len(parts) > 1 and names >= {*parts}
+
+    return {tag: n for tag, n in unseen.items() if any(is_joined(tag, mark) for mark in SEPARATORS)}
 
 
 def _ranking(
@@ -407,7 +445,9 @@ def _ranking(
     """Rank all tags by their probabilities, stored and new."""
     p = judgement.probability
     often = np.array([counts.get(name, 0) >= MIN_COUNT for name in cells.names], dtype=bool)
-    return NoisyLabels.from_arrays(
+    departed = judgement.departed
+    is_known = ~np.isnan(departed.confidence)
+    ranking = NoisyLabels.from_arrays(
         n_rows=cells.n_rows,
         label_names=cells.names,
         row=cells.row,
@@ -418,12 +458,22 @@ def _ranking(
         missing=judgement.missing,
         precision=precision,
     )
+    return ranking.with_departed(
+        replace(
+            departed,
+            confidence=np.where(is_known, departed.confidence, 0.5),
+            judged=is_known & often[departed.column],
+            answer=np.full(len(departed), np.nan),
+        )
+    )
 
 
 def _judge_update(
     model: Any,
     columns: Mapping[str, Sequence[Any]],
     cells: Tags,
+    departed: DepartedTags,
+    is_blank: Array,
     last: TagState,
     match: Match,
     is_same_model: bool,
@@ -433,28 +483,39 @@ def _judge_update(
     # A tag that is new in its row has no probability yet.
     is_due[cells.row[~match.is_old_tag & is_same_model]] = True
     rows = np.flatnonzero(is_due) if is_same_model else np.arange(cells.n_rows)
-    p, missing, drift = _judge(model, columns, cells, rows, last.profile, is_due)
+    masks = is_due, is_blank
+    p, missing, drift = _judge(model, columns, cells, departed, rows, last.profile, *masks)
+    n_listed = len(cells.row)
+    p, p_departed = p[:n_listed], p[n_listed:]
     if is_same_model:
         stored = np.r_[last.probability, np.nan][match.place]
         p = np.where(match.is_old_tag, stored, p)
-    return _Judgement(rows, p, missing, drift)
+        p_departed = last.probability[departed.place]
+    p[is_blank[cells.row]] = np.nan
+    left = Departed(departed.row, departed.column, p_departed)
+    return _Judgement(rows, p, left, missing, drift)
 
 
 def _judge(
     model: Any,
     columns: Mapping[str, Sequence[Any]],
     cells: Tags,
+    departed: DepartedTags,
     rows: Array,
     profile: FeatureProfile,
     is_due: Array,
+    is_blank: Array,
 ) -> tuple[Array, MissingTags, float | None]:
     """Return the probabilities of the tags of some rows, and missing tags and drift of due rows.
 
-    A row is due if it is new or has changed since last night.
+    A row is due if it is new or has changed since last night. The tags that have left the table
+    follow those that it lists, and are not missing. Those of rows without features are unknown.
     """
     stage(f"judging {len(rows):,} rows")
     n_labels = len(model.label_names_)
-    p = np.full(len(cells.row), np.nan)
+    tag_row = np.r_[cells.row, departed.row]
+    tag_column = np.r_[cells.column, departed.column]
+    p = np.full(len(tag_row), np.nan)
     unlisted = [np.zeros((3, 0))]
     sums = np.zeros(len(profile.columns))
     n_due = 0
@@ -464,18 +525,21 @@ def _judge(
             {name: [column[i] for i in batch.tolist()] for name, column in columns.items()}
         )
         method = model.method_
-        # Training rows, their copies and edits are judged without their own influence.
-        P = method.calibration_.probability(to_numpy(method.held_out_scores(X)))
-        index = np.flatnonzero(np.isin(cells.row, batch))
-        row = np.searchsorted(batch, cells.row[index])
-        column = cells.column[index]
+        # Training rows, and copies and edits of them, are judged without themselves.
+        P = np.array(method.calibration_.probability(to_numpy(method.held_out_scores(X))))
+        is_empty = is_blank[batch] | rows_without_features(X)
+        P[is_empty] = np.nan
+        index = np.flatnonzero(np.isin(tag_row, batch))
+        row = np.searchsorted(batch, tag_row[index])
+        column = tag_column[index]
         p[index] = values_of_cells(P, row, column)
         due = np.flatnonzero(is_due[batch])
         Y = np.zeros((len(batch), max(n_labels, int(column.max(initial=0)) + 1)), dtype=bool)
         Y[row, column] = True
-        count = int(Y[due].sum())
-        best = likeliest_unlisted(P[due], Y[due, :n_labels], np.arange(n_labels), count)
-        unlisted.append(np.array([batch[due][best.row], best.column, best.log_odds]))
+        full = due[~is_empty[due]]
+        count = int(Y[full].sum())
+        best = likeliest_unlisted(P[full], Y[full, :n_labels], np.arange(n_labels), count)
+        unlisted.append(np.array([batch[full][best.row], best.column, best.log_odds]))
         if len(due) and profile.columns:
             sums = sums + profile.sums(X[due])
             n_due = n_due + len(due)
@@ -496,7 +560,8 @@ def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) 
     targets = {NEW: 0.0, KEPT: margin, REMOVED: -margin}
     limits = [work.limit(ranking.precision + targets[verdict]) for verdict in (NEW, KEPT, REMOVED)]
     chosen = position < np.array(limits)[was]
-    chosen = np.where(is_settled | (len(work.answered) == 0), was == REMOVED, chosen)
+    has_answers = len(work.whole.answered) > 0
+    chosen = np.where(is_settled | (not has_answers), was == REMOVED, chosen)
     was = was.copy()
     # An answer from before the row changed holds until somebody answers again.
     answers = {cell: decision.answer for cell, decision in carried.changed.items()}

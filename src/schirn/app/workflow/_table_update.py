@@ -260,7 +260,11 @@ class TableUpdate:
         n = options.number if n is None else n
         kind = MISSING if options.suggest else LISTED
         questions = self.ranking.questions(n, kind=kind, random_state=options.seed)
-        return ask_again(self.ranking, self.update.carried, questions, n)
+        carried = self.update.carried
+        # Nothing can be seen in a row without features, so nobody is asked about it.
+        empty = {*self.update.featureless}
+        changed = {cell: x for cell, x in carried.changed.items() if cell[0] not in empty}
+        return ask_again(self.ranking, carried._replace(changed=changed), questions, n)
 
     def write_questions(
         self,

@@ -19,6 +19,7 @@ from schirn._files import atomic_write, utc_now
 from schirn._input import Array, location
 from schirn.app.tables import RunSummary
 from schirn.app.workflow._decisions import RowContent
+from schirn.cleaning.ranker import rows_without_features
 from schirn.exceptions import DataError
 from schirn.labels.tags import Tags, read_tags
 from schirn.linalg.arrays import to_numpy
@@ -106,8 +107,11 @@ class TagState:
     row, column : (m,) int arrays
         Row and name of each tag.
     probability : (m,) float array
-        Probability that the tag is right; NaN for tags that the model does not know.
+        Probability that the tag is right; NaN for tags that the model does not know, and for rows
+        without features.
     removed : (m,) bool array
+    departed : (m,) bool array
+        Tags that were removed and have left the table since; empty in older files.
     training_rows, training_tags : uint64 arrays
         Checksums of the rows of the training table with their content, and of their tags.
     has_limit : bool
@@ -135,6 +139,7 @@ class TagState:
     column: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     probability: Array = field(default_factory=lambda: np.zeros(0))
     removed: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    departed: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
     training_rows: Array = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     training_tags: Array = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     has_limit: bool = False
@@ -233,6 +238,47 @@ class TagState:
         is_there = np.r_[keys, -1][place] == targets
         place = np.where(is_there & (number[cells.row] >= 0), place, -1)
         return Match(number, is_same, place, is_same[cells.row] & (place >= 0))
+
+    def departed_tags(self, match: "Match", names: Sequence[str]) -> "DepartedTags":
+        """Find the removed tags that a table no longer lists, in rows that have not changed.
+
+        Parameters
+        ----------
+        match : Match
+            The rows and tags of the table in this state.
+        names : sequence of str
+            Names of the tags; those with other names are left out.
+
+        Returns
+        -------
+        DepartedTags
+        """
+        is_listed = np.zeros(len(self.row), dtype=bool)
+        is_listed[match.place[match.place >= 0]] = True
+        row_of = np.full(len(self.ids), -1)
+        row_of[match.number[match.is_same]] = np.flatnonzero(match.is_same)
+        column_of = {name: j for j, name in enumerate(names)}
+        columns = np.array([column_of.get(name, -1) for name in self.names], dtype=np.int64)
+        row = row_of[self.row]
+        column = columns[self.column]
+        place = np.flatnonzero(self.removed & ~is_listed & (row >= 0) & (column >= 0))
+        return DepartedTags(row[place], column[place], place)
+
+
+class DepartedTags(NamedTuple):
+    """Removed tags that have left the table since.
+
+    Attributes
+    ----------
+    row, column : (k,) int arrays
+        Row of the table, and number of the name, of each tag.
+    place : (k,) int array
+        Number of each tag in the state.
+    """
+
+    row: Array
+    column: Array
+    place: Array
 
 
 class Marks(NamedTuple):
@@ -340,11 +386,17 @@ def state_after_training(
     scores = getattr(model, "training_log_odds_", None)
     if scores is None:
         scores = model.held_out_scores(X)
-    p = model.calibration_.probability(to_numpy(scores))
+    p = np.array(model.calibration_.probability(to_numpy(scores)))
+    p[rows.is_blank | rows_without_features(X)] = np.nan
     time = utc_now()
     last = last or TagState()
     cells = number_tags(tags, model.label_names_)
     match = last.find(rows, cells)
+    departed = last.departed_tags(match, cells.names)
+    row = np.r_[cells.row, departed.row]
+    column = np.r_[cells.column, departed.column]
+    is_departed = np.arange(len(row)) >= len(cells.row)
+    removed = match.is_same[cells.row] & np.r_[last.removed, False][match.place]
     marks = marks_of(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
     return replace(
         last,
@@ -355,10 +407,11 @@ def state_after_training(
         hashes=rows.hashes,
         is_fresh=np.zeros(len(rows.ids), dtype=bool),
         names=cells.names,
-        row=cells.row,
-        column=cells.column,
-        probability=values_of_cells(np.asarray(p), cells.row, cells.column),
-        removed=match.is_same[cells.row] & np.r_[last.removed, False][match.place],
+        row=row,
+        column=column,
+        probability=values_of_cells(np.asarray(p), row, column),
+        removed=np.r_[removed, is_departed[len(removed) :]],
+        departed=is_departed,
         training_rows=marks.rows,
         training_tags=marks.tags,
         tag_counts=tag_counts_of(cells),

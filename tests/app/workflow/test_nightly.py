@@ -1,0 +1,182 @@
+"""Nights with known truth: tags that were removed and written back still count as evidence."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from schirn.app.workflow import Decision, Decisions, RowContent, update_tags
+
+TAGS = [f"t{j}" for j in range(6)]
+
+
+class Scores:
+    """A tagger that reads the log-odds of all tags from the content of a row."""
+
+    label_names_ = TAGS
+    known = TAGS
+
+    def __init__(self):
+        self.features_ = self.method_ = self.calibration_ = self
+
+    def transform(self, columns):
+        cells = [cell.split() or ["0"] * len(TAGS) for cell in columns["scores"]]
+        return np.array(cells, dtype=float)
+
+    def held_out_scores(self, X):
+        return X
+
+    def probability(self, scores):
+        return expit(scores)
+
+
+class Shop:
+    """A table that grows every night, its true tags, and the answers about it."""
+
+    def __init__(self, folder, n_rows=1500):
+        self.rng = np.random.default_rng(0)
+        self.decisions = Decisions(folder / "decisions.jsonl")
+        self.content = {}
+        self.tags = {}
+        self.truth = {}
+        self.state = None
+        self.add_rows(n_rows)
+
+    def add_rows(self, n):
+        for i in range(len(self.truth), len(self.truth) + n):
+            own, other = self.rng.choice(len(TAGS), 2, replace=False)
+            log_odds = np.where(np.arange(len(TAGS)) == own, 2.5, -2.5)
+            log_odds = log_odds + 2 * self.rng.normal(size=len(TAGS))
+            name = f"A{i}"
+            self.content[name] = " ".join(f"{value:.4f}" for value in log_odds)
+            self.truth[name] = TAGS[own]
+            self.tags[name] = [TAGS[own], TAGS[other]][: 1 + (self.rng.random() < 0.5)]
+
+    def update(self):
+        columns = {"scores": list(self.content.values())}
+        rows = RowContent(list(self.content), columns, ["scores"])
+        tags = [self.tags[name] for name in self.content]
+        keywords = {"last": self.state, "decisions": self.decisions}
+        update = update_tags(Scores(), columns, tags, rows, **keywords)
+        self.state = update.state
+        return update
+
+    def answer(self, update, n=25):
+        """Answer questions according to the truth."""
+        questions = update.ranking.questions(n)
+        ids = list(self.content)
+        cells = [(ids[i], tag) for i, tag in zip(questions.row, questions.label, strict=True)]
+        self.decide(cells)
+        return cells
+
+    def decide(self, cells, answer=None):
+        for name, tag in cells:
+            value = answer or ("right" if tag == self.truth[name] else "wrong")
+            self.decisions.add([Decision(name, tag, value)])
+
+    def write_back(self, update):
+        """Take the removed tags out of the table; return them."""
+        ids = list(self.content)
+        ranking = update.ranking
+        removed = zip(ranking.row[ranking.removed], ranking.label[ranking.removed], strict=True)
+        cells = [(ids[i], tag) for i, tag in removed]
+        for name, tag in cells:
+            self.tags[name] = [other for other in self.tags[name] if other != tag]
+        return cells
+
+    def n_wrong_left(self, update):
+        kept = zip(
+            update.ranking.row[~update.ranking.removed],
+            update.ranking.label[~update.ranking.removed],
+            strict=True,
+        )
+        ids = list(self.content)
+        return sum(self.truth[ids[i]] != tag for i, tag in kept)
+
+    def first_nights(self):
+        update = self.update()
+        for _ in range(3):
+            self.answer(update)
+            update = self.update()
+        return update
+
+
+def nights(folder, writes_back):
+    """Return answers that count, new removals and wrong tags left of three nights."""
+    folder.mkdir()
+    shop = Shop(folder)
+    update = shop.first_nights()
+    figures = []
+    for _ in range(3):
+        if writes_back:
+            shop.write_back(update)
+        shop.add_rows(150)
+        shop.answer(update)
+        update = shop.update()
+        counts = (update.ranking.n_answers, len(update.removed), shop.n_wrong_left(update))
+        figures.append(counts)
+    return np.array(figures)
+
+
+def test_writing_back_removes_as_much_as_keeping_the_table(tmp_path):
+    kept = nights(tmp_path / "kept", writes_back=False)
+    written = nights(tmp_path / "written", writes_back=True)
+    assert kept[-1, 1] > 20
+    np.testing.assert_array_equal(kept[:, 0], [100, 125, 150])
+    np.testing.assert_array_equal(written[:, 0], kept[:, 0])
+    assert written[:, 1].sum() == pytest.approx(kept[:, 1].sum(), rel=0.2)
+    np.testing.assert_allclose(written[:, 2], kept[:, 2], rtol=0.2)
+
+
+def test_departed_tags_are_evidence_but_nobody_is_asked_and_nothing_listed(tmp_path):
+    shop = Shop(tmp_path, 600)
+    before = shop.first_nights()
+    removed = shop.write_back(before)
+    after = shop.update()
+    ranking = after.ranking
+    assert len(ranking.departed) == len(removed)
+    assert ranking.n_answers == before.ranking.n_answers
+    assert ranking.wrong_share_interval == pytest.approx(before.ranking.wrong_share_interval)
+    assert not after.removed
+    assert not ranking.removed.any()
+    assert "removed earlier" in ranking.tags_in_share
+    assert not {*removed} & {*shop.answer(after, 200)}
+    assert not any(line["removed"] for line in ranking.labels())
+    # They stay in the state night after night.
+    assert len(shop.update().ranking.departed) == len(removed)
+
+
+def test_departed_tags_leave_the_estimate_with_their_rows(tmp_path):
+    shop = Shop(tmp_path, 600)
+    removed = shop.write_back(shop.first_nights())
+    names = list(dict.fromkeys(name for name, _ in removed))
+    changed, gone = names[:2]
+    n_lost = sum(name in (changed, gone) for name, _ in removed)
+    shop.content[changed] = " ".join(["1.0"] * len(TAGS))
+    del shop.content[gone]
+    assert len(shop.update().ranking.departed) == len(removed) - n_lost
+
+
+def test_a_departed_tag_that_comes_back_is_removed_again_unless_somebody_calls_it_right(tmp_path):
+    shop = Shop(tmp_path, 600)
+    removed = shop.write_back(shop.first_nights())
+    shop.update()
+    (first, tag), (other, other_tag) = removed[:2]
+    shop.tags[first].append(tag)
+    update = shop.update()
+    assert len(update.ranking.departed) == len(removed) - 1
+    assert int(update.ranking.removed.sum()) == 1
+    shop.decide([(other, other_tag)], "right")
+    missing = shop.update().ranking
+    added = missing.missing.label[missing.added].tolist()
+    assert added == [other_tag]
+
+
+def test_a_state_without_departed_tags_of_an_older_file_is_read(tmp_path):
+    shop = Shop(tmp_path, 300)
+    shop.update()
+    path = tmp_path / "older.npz"
+    replace(shop.state, departed=np.zeros(0, dtype=bool)).write(path)
+    shop.state = type(shop.state).read(path)
+    assert not len(shop.update().ranking.departed)
