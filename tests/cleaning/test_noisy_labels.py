@@ -341,7 +341,7 @@ def test_label_names_may_be_an_array_of_numbers(small, form):
 
 def test_bad_questions_and_answers_raise(ranking):
     asked = ranking.questions(3)
-    for right in ([True] * 2, ["yes"] * 3, True, [2, 0, 1], [[True] * 3]):
+    for right in ([True] * 2, ["maybe"] * 3, True, [2, 0, 1], [[True] * 3]):
         with pytest.raises(InputError, match="right must hold"):
             ranking.answered(asked, right)
     with pytest.raises(InputError, match="questions must be what"):
