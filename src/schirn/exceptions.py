@@ -5,8 +5,11 @@ from collections.abc import Iterable
 
 # Labels and columns can be thousands.
 _MAX_NAMES = 30
-# Names less alike than this are no typing errors of each other.
+# Names less alike than this are no typing errors of each other; in short ones, two letters that
+# changed places matter more.
 _CLOSE = 0.7
+_CLOSE_SHORT = 0.6
+_SHORT = 4
 
 
 class InputError(ValueError):
@@ -84,7 +87,8 @@ def suggest(name: str, known: Iterable[str], hint: str | None = None) -> str:
     'tag 29 and 10 more'
     """
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE)
+    cutoff = _CLOSE if len(name) > _SHORT else _CLOSE_SHORT
+    close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     if not close:
         return _known_names(known) if hint is None else hint
     return " ".join(filter(None, (f"did you mean {close[0]!r}?", hint)))

@@ -23,7 +23,7 @@ import numpy as np
 from schirn._files import utc_now
 from schirn._input import Array
 from schirn._progress import stage, track
-from schirn.app.tables import SEPARATORS, RunSummary, frequency_drift
+from schirn.app.tables import RunSummary, frequency_drift
 from schirn.app.workflow._decisions import (
     OPEN,
     RIGHT,
@@ -45,7 +45,7 @@ from schirn.app.workflow._tag_state import (
     values_of_cells,
 )
 from schirn.app.workflow._vocabulary import with_kept_tags
-from schirn.cleaning import Departed, MissingTags, Vocabulary
+from schirn.cleaning import SEPARATORS, Departed, MissingTags, Vocabulary
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import cells_of
