@@ -179,7 +179,7 @@ def test_unknown_names():
         (
             np.zeros((2, 3)),
             ["a", "b"],
-            "label_names has length 2, but the candidates have 3 columns",
+            "the candidates have 3 label columns, but label_names has 2 names",
         ),
         ([["a"], "b"], None, "row 1 of the candidates is 'b', not a list of label names"),
         ([["a"], None], None, "row 1 of the candidates is None, not a list"),

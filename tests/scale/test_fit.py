@@ -146,7 +146,7 @@ def test_blocks_must_fit_together(data):
     with pytest.raises(InputError, match=r"and 5 labels .*; blocks must agree"):
         fit(X[100:], Y[100:, :5])
     with pytest.raises(
-        InputError, match="label_names has length 2, but the candidates have 6 columns"
+        InputError, match="the candidates have 6 label columns, but label_names has 2 names"
     ):
         fit(X[100:], names=["a", "b"])
     with pytest.raises(InputError, match="label_names holds 'a' twice"):
@@ -163,7 +163,7 @@ def test_candidates_stay_sparse_and_are_checked(data):
     wrong[7, 2] = 4
     with pytest.raises(InputError, match="row 7, label 2 holds 4"):
         sparse_candidates(wrong, None)
-    with pytest.raises(InputError, match="has length 2, but the candidates have 6 columns"):
+    with pytest.raises(InputError, match="6 label columns, but label_names has 2 names"):
         sparse_candidates(sp.csr_array(Y), ["a", "b"])
     many = np.tile(Y, (100, 1))
     np.testing.assert_array_equal(sparse_candidates(many, None)[0].toarray(), many)
@@ -178,7 +178,7 @@ def test_dense_candidates_are_read_on_the_device_of_the_rows(data, torch, dtype)
         assert sparse.has_canonical_format
         np.testing.assert_array_equal(sparse.toarray(), data[1])
         assert names == list("012345")
-    with pytest.raises(InputError, match="has length 2, but the candidates have 6 columns"):
+    with pytest.raises(InputError, match="6 label columns, but label_names has 2 names"):
         sparse_candidates(Y, ["a", "b"], T)
     for value in (4, np.nan) if dtype is np.float32 else (4,) if dtype is not bool else ():
         Y[7, 2] = value

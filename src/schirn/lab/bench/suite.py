@@ -254,7 +254,7 @@ def design_sets(suite: Suite) -> set[str]:
     --------
     >>> from schirn.lab.bench.suite import design_sets, read_suite
     >>> sorted(design_sets(read_suite("pml-2")))[:3]
-    ['birds', 'chess', 'emotions']
+    ['birds', 'chess', 'digits_attributes']
     """
     return {name for name, entry in suite["datasets"].items() if entry.get("design")}
 
