@@ -27,7 +27,9 @@ _LOOP_CELLS = 2**18
 
 @declare_parameters
 class Schirn(RowSpaceMethod):
-    r"""Sparse label noise under a high-rank prediction [1]_.
+    r"""Sparse label noise under a high-rank prediction.
+
+    The method of [1]_ minimises
 
     .. math::
         \min_{W, N} \|XW - (Y - N)\|_F^2 + \alpha \|N\|_1 - \beta \|XW\|_* + \lambda \|W\|_F^2
