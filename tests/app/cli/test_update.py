@@ -540,6 +540,29 @@ def test_tags_that_were_removed_or_renamed_are_not_lost(place, capsys):
     )
 
 
+def test_the_clean_copy_may_replace_the_table_and_the_model_be_trained_again(place, capsys):
+    first_night()
+    n_removed = len(removed())
+    capsys.readouterr()
+    assert update("--json") == 0
+    answers = json.loads(capsys.readouterr().out)["answers"]
+    rows = [{name: row[name] for name in ("sku", "title", "tags")} for row in read_csv("clean.csv")]
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    for train in (False, True):
+        if train:
+            words = ["--text", "title", "--id", "sku", "-o", "m.schirn"]
+            assert main(["fit", "items.csv", *words]) == 0
+        capsys.readouterr()
+        assert update("--json") == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["answers"] == answers
+        assert TagState.read("m.state.npz").departed.sum() == n_removed
+        assert train or report["removed"] == 0
+
+
 def test_another_separator_is_refused(place, capsys):
     text = (place / "items.csv").read_text()
     (place / "items.csv").write_text(text.replace(";", "|"))
