@@ -502,9 +502,7 @@ def test_a_row_without_a_group_is_a_group_of_its_own(small, nothing, cv):
 def test_sparse_tags_are_checked(small):
     with pytest.raises(InputError, match="row 0, label 1 holds 2"):
         find_noisy_labels(small.X, sp.csr_array(np.array([[0, 2]] * 200)))
-    with pytest.raises(
-        InputError, match=r"the .* have 6 label columns, but label_names has 2 names"
-    ):
+    with pytest.raises(InputError, match="6 label columns, but label_names has 2"):
         find_noisy_labels(small.X, sp.csr_array(small.candidates), label_names=["a", "b"])
     with pytest.raises(InputError, match="names the label 'dog', which is not among the known"):
         find_noisy_labels(small.X, [["dog"]] * 200, label_names=["a", "b"])

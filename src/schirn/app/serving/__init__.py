@@ -4,6 +4,7 @@
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from schirn._optional import optional
@@ -98,11 +99,5 @@ def serve(
             AccessLog(app.access_log).close()
         with listen(host, port) as listener:
             address = f"http://{host}:{listener.getsockname()[1]}"
-            Workers(
-                app,
-                workers,
-                listener,
-                ready=lambda: ready and ready(address),
-                tell=tell,
-                log_json=log_json,
-            ).run()
+            announce = (lambda: None) if ready is None else partial(ready, address)
+            Workers(app, workers, listener, ready=announce, tell=tell, log_json=log_json).run()

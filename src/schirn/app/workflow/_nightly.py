@@ -207,10 +207,10 @@ def update_tags(
     is_same_model = last.model in ("", model_hash)
     last = last if is_same_model else _without_training(last)
     vocabulary = vocabulary or Vocabulary()
-    changed = {*vocabulary.drops, *vocabulary.merges}
-    departed = last.departed_tags(match, ["" if x in changed else x for x in cells.names])
-    is_blank = rows.is_blank
-    judgement = _judge_update(model, columns, cells, departed, is_blank, last, match, is_same_model)
+    departed = _departed_tags(last, match, cells, vocabulary)
+    judgement = _judge_update(
+        model, columns, cells, departed, rows.is_blank, last, match, is_same_model
+    )
     counts = last.tag_counts or tag_counts_of(cells)
     ranking = _ranking(model, cells, judgement, counts, precision)
     ranking = with_kept_tags(ranking, vocabulary)
@@ -223,20 +223,19 @@ def update_tags(
     is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
     is_settled = match.is_old_tag & ranking.judged & (is_quiet and not is_retrained)
     ranking = _act(ranking, verdicts, carried, is_settled)
-    losses = _tag_losses(last, match, cells, vocabulary)
-    shares = _emptied(last.filled_shares, rows.filled_shares) | {tag_column: losses.emptied}
     summary = _summary(ranking, last, match, was_removed)
-    summary = replace(summary, feature_drift=judgement.drift, lost_share=losses.lost)
     unseen = _unseen(summary.tag_counts, model.label_names_)
-    joined = _joined(unseen, model.label_names_)
-    summary = replace(summary, **_most_emptied(shares), joined_tags=sum(joined.values()))
-    summary = replace(summary, joined_tag=next(iter(joined), ""))
+    summary = replace(
+        summary,
+        feature_drift=judgement.drift,
+        **_losses(last, match, cells, rows, vocabulary, tag_column),
+        **_joined_tags(unseen, model.label_names_),
+    )
     state = replace(
         _next_state(last, rows, cells, judgement, ranking),
         model=model_hash,
         time=time,
         trained=last.trained or time,
-        has_limit=last.has_limit or ranking.worklist.limit(precision) > 0,
         tag_counts=counts,
         summary=summary,
     )
@@ -254,6 +253,14 @@ def update_tags(
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
+
+
+def _departed_tags(
+    last: TagState, match: Match, cells: Tags, vocabulary: Vocabulary
+) -> DepartedTags:
+    """Return the removed tags that have left the table, and that the vocabulary leaves alone."""
+    changed = {*vocabulary.drops, *vocabulary.merges}
+    return last.departed_tags(match, ["" if name in changed else name for name in cells.names])
 
 
 def _without_training(state: TagState) -> TagState:
@@ -338,6 +345,20 @@ def _most_emptied(shares: Mapping[str, float]) -> dict[str, Any]:
     return {"emptied_column": name, "emptied_share": shares[name]} if shares[name] > 0 else {}
 
 
+def _losses(
+    last: TagState,
+    match: Match,
+    cells: Tags,
+    rows: RowContent,
+    vocabulary: Vocabulary,
+    tag_column: str,
+) -> dict[str, Any]:
+    """Return the figures of a run about tags and cells that are gone."""
+    losses = _tag_losses(last, match, cells, vocabulary)
+    shares = _emptied(last.filled_shares, rows.filled_shares) | {tag_column: losses.emptied}
+    return {"lost_share": losses.lost, **_most_emptied(shares)}
+
+
 def _answered(
     ranking: NoisyLabels,
     decisions: Decisions | None,
@@ -408,6 +429,7 @@ def _next_state(
         probability=np.r_[judgement.probability, departed.confidence],
         removed=np.r_[ranking.removed, is_departed[len(cells.row) :]],
         departed=is_departed,
+        has_limit=last.has_limit or ranking.worklist.limit(ranking.precision) > 0,
         is_retrained=False,
     )
 
@@ -424,15 +446,18 @@ def _unseen(counts: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
     return {name: n for name, n in Counter(counts).most_common() if name not in names}
 
 
-def _joined(unseen: Mapping[str, int], known: Sequence[str]) -> dict[str, int]:
-    """Return unseen tags that are known tags with another separator between, such as "pan|oven"."""
+def _joined_tags(unseen: Mapping[str, int], known: Sequence[str]) -> dict[str, Any]:
+    """Return the figures about known tags with another separator between, such as "pan|oven"."""
     names = set(known)
 
     def is_joined(tag: str, mark: str) -> bool:
         parts = [part.strip() for part in tag.split(mark)]
         return len(parts) > 1 and names >= {*parts}
 
-    return {tag: n for tag, n in unseen.items() if any(is_joined(tag, mark) for mark in SEPARATORS)}
+    # A slash is often part of a name.
+    marks = [mark for mark in SEPARATORS if mark != "/"]
+    joined = [tag for tag in unseen if any(is_joined(tag, mark) for mark in marks)]
+    return {"joined_tags": sum(unseen[tag] for tag in joined), "joined_tag": next(iter(joined), "")}
 
 
 def _ranking(

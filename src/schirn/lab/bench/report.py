@@ -103,10 +103,7 @@ def write_outputs(
     'report.html'
     """
     results = list(rows)
-    names = metrics_in(results) if metrics is None else list(metrics)
-    if not names:
-        failed = f"; all {len(results)} runs failed" if results else ""
-        raise InputError(f"There is no benchmark result to report{failed}.")
+    names = _metrics_to_show(results, metrics)
     options: dict[str, Any] = {"reference": reference, "alpha": alpha, "test": test}
     main = [name for name in names if name in METRICS] or names
     further = _possible_tables(results, main, options)
@@ -133,6 +130,15 @@ def write_outputs(
         [*map(table_of, names), *further.values()],
         drawings,
     )
+
+
+def _metrics_to_show(results: Sequence[Result], metrics: Sequence[str] | None) -> list[str]:
+    """Return the metrics of a report; raise InputError if there is none."""
+    names = metrics_in(results) if metrics is None else list(metrics)
+    if not names:
+        failed = f"; all {len(results)} runs failed" if results else ""
+        raise InputError(f"there is no benchmark result to report{failed}")
+    return names
 
 
 def _with_marks(table: Table, design: Collection[str]) -> Table:
