@@ -465,7 +465,7 @@ def test_an_emptied_column_stops_the_night(place, capsys, is_first):
     err = capsys.readouterr().err
     assert "drift.emptied: 100.00%, limit 0.5; share of its values that the column 'title'" in err
     assert "drift.changed_rows: 100.00%, limit 0.5; share of the rows of the last run" in err
-    assert "say so in a file for --expect: [drift] changed_rows = 1, emptied = 1\n" in err
+    assert "allow it in a file for --expect: [drift] changed_rows = 1, emptied = 1\n" in err
     assert "train again" not in err
     assert (place / "m.state.npz").read_bytes() == before
     assert (place / "clean.csv").exists() is not is_first
@@ -635,7 +635,7 @@ def test_an_incomplete_export_stops_the_night_without_a_file(place, capsys, edit
     out, err = capsys.readouterr()
     names = [each["name"] for each in json.loads(out)["violations"]]
     assert names == [f"drift.{limit.split()[0]}" for limit in limits]
-    hint = err.partition("say so in a file for --expect: [drift] ")[2].splitlines()[0]
+    hint = err.partition("allow it in a file for --expect: [drift] ")[2].splitlines()[0]
     assert all(limit in hint for limit in limits)
     (place / "expect.toml").write_text("[drift]\n" + hint.replace(", ", "\n"))
     assert update("--expect", "expect.toml") == 0
