@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from schirn.cleaning import MissingTags, NoisyLabels, find_noisy_labels
+from schirn.cleaning import Departed, MissingTags, NoisyLabels, find_noisy_labels
 from schirn.exceptions import InputError
 
 
@@ -350,3 +350,38 @@ def test_answers_that_no_target_can_act_on_say_what_helps():
         "no target down to 50% would remove others: ask more, decide frequent tags by rule, or "
         "learn from more columns."
     )
+
+
+@pytest.mark.parametrize("departed_are_wrong", [False, True])
+def test_tags_that_have_left_the_table_may_all_be_wrong_or_none(departed_are_wrong):
+    rng = np.random.default_rng(0)
+    n_listed, n_departed = 600, 60
+    confidence = rng.random(n_listed)
+    is_wrong = rng.random(n_listed) > confidence
+    ranking = NoisyLabels.from_arrays(
+        n_rows=n_listed,
+        label_names=["a"],
+        row=np.arange(n_listed),
+        column=np.zeros(n_listed, dtype=int),
+        confidence=confidence,
+        judged=np.ones(n_listed, dtype=bool),
+        method="test",
+    )
+    departed = Departed(
+        np.arange(n_departed),
+        np.zeros(n_departed, dtype=int),
+        np.full(n_departed, 0.01),
+        np.ones(n_departed, dtype=bool),
+        np.full(n_departed, np.nan),
+    )
+    ranking = ranking.with_departed(departed)
+    for _ in range(3):
+        asked = ranking.questions(50)
+        ranking = ranking.answered(asked, ~is_wrong[asked.row])
+    low, high = ranking.wrong_share_interval
+    share = (is_wrong.sum() + departed_are_wrong * n_departed) / (n_listed + n_departed)
+    assert low <= share <= high
+    assert high - low > n_departed / (n_listed + n_departed)
+    assert ranking.n_in_share == n_listed + n_departed
+    assert 0 <= ranking.expected_wrong(20) <= 20
+    assert len(ranking.trade_off()) == 6

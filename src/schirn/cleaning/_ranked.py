@@ -65,8 +65,8 @@ class RankedTags:
     draws : dict from str to int
         Numbers of the draws of certificates that have answers, by the hash of their set. Rankings
         of these tags share it, so that a draw counts even in a ranking without its answers.
-    departed : Departed
-        Tags that have left the table since they were removed.
+    departed : Departed or None
+        Tags that have left the table since they were removed, if any are known.
     """
 
     n_rows: int
@@ -83,7 +83,7 @@ class RankedTags:
     index: Any = None
     opinions: tuple[Opinions, ...] = ()
     draws: dict[str, int] = field(default_factory=dict)
-    departed: Departed = field(default_factory=Departed)
+    departed: Departed | None = None
 
     @property
     def label(self) -> Array:

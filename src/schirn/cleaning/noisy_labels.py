@@ -249,7 +249,7 @@ class NoisyLabels:
     @property
     def departed(self) -> Departed:
         """Tags that have left the table since they were removed; they count as evidence."""
-        return self.ranked.departed
+        return Departed() if self.ranked.departed is None else self.ranked.departed
 
     @property
     def index(self) -> Any:

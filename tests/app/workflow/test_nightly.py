@@ -180,3 +180,25 @@ def test_a_state_without_departed_tags_of_an_older_file_is_read(tmp_path):
     replace(shop.state, departed=np.zeros(0, dtype=bool)).write(path)
     shop.state = type(shop.state).read(path)
     assert not len(shop.update().ranking.departed)
+
+
+def test_rows_without_features_are_not_judged_even_if_an_older_version_removed_their_tags(tmp_path):
+    shop = Shop(tmp_path, 600)
+    ranking = shop.first_nights().ranking
+    by_model = ranking.removed & np.isnan(ranking.answer)
+    row = int(ranking.row[by_model][0])
+    name = list(shop.content)[row]
+    shop.content[name] = " "
+    update = shop.update()
+    assert update.featureless == [row]
+    # The state of an older version, which judged and removed them.
+    state = shop.state
+    of_row = state.row == row
+    probability = np.where(of_row, 0.01, state.probability)
+    shop.state = replace(state, removed=state.removed | of_row, probability=probability)
+    for _ in range(2):
+        update = shop.update()
+        of_row = update.ranking.row == row
+        assert not update.ranking.removed[of_row].any()
+        assert set(update.ranking.verdict[of_row]) == {"unjudged"}
+        assert update.featureless == [row]

@@ -221,7 +221,7 @@ def update_tags(
     verdicts = _earlier_verdicts(last, match, was_removed, is_retrained)
     # Without new answers, verdicts on old tags stay.
     is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
-    is_settled = match.is_old_tag & (is_quiet and not is_retrained)
+    is_settled = match.is_old_tag & ranking.judged & (is_quiet and not is_retrained)
     ranking = _act(ranking, verdicts, carried, is_settled)
     summary = _summary(ranking, last, match, was_removed)
     unseen = _unseen(summary.tag_counts, model.label_names_)

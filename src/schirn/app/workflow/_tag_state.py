@@ -189,7 +189,7 @@ class TagState:
             return cls(**head, **values)._with_training()
         except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
             raise DataError(
-                f"{path}: not the state of an update, or damaged, or of another version of schirn; "
+                f"{path}: not the state of an update, damaged, or of another version of schirn; "
                 f"delete it to judge all rows again"
             ) from None
 
