@@ -83,11 +83,11 @@ def test_rows_that_conflict_are_named_and_skipped(tmp_path, capsys):
     keyed_changes(listing, table, "id").write(listed)
     source.write_text("id,tags\nnew,a;b\nr,a\nq,b\np,a;b\n")
     err = refused(capsys, "apply", listed, str(source), "-o", str(out))
-    assert "row 3 holds 'b', but the list of changes expects 'a;b'" in err
+    assert "the row 'q' holds 'b', but the list of changes expects 'a;b'" in err
     assert not out.exists()
     assert main(["apply", listed, str(source), "-o", str(out), "--partial", "--json"]) == 3
     captured = capsys.readouterr()
-    assert "row 3 holds 'b'" in captured.err
+    assert "the row 'q' holds 'b'" in captured.err
     summary = json.loads(captured.out)
     assert (summary["rows_changed"], summary["conflicts"]) == (2, 1)
     assert out.read_text() == "id,tags\nnew,a;b\nr,\nq,b\np,b\n"

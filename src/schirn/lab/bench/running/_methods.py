@@ -56,7 +56,7 @@ GRIDS: dict[str, Grid] = {
     **{key: {"lam": [1.0, 10.0, 100.0], "gamma": [0.1, 0.5]} for key in ("PMLLC", "PMLFP")},
     "MUSER": {"alpha": [1.0, 10.0], "beta": [0.1, 1.0], "gamma": [1.0, 10.0, 100.0]},
     "PLAIN": {"alpha": [0.1, 1.0], "eta": [0.1, 1.0], "learning_rate": [0.01, 0.1]},
-    "PMLMA": {"lam": [1.0, 10.0], "alpha": [0.001, 0.01, 0.1], "gamma": [0.1, 1.0, 10.0, 100.0]},
+    "PMLMA": {"lam": [1.0, 10.0], "alpha": [0.001, 0.01, 0.1], "gamma": [0.1, 1.0, 100.0]},
 }
 
 
