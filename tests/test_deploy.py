@@ -191,6 +191,11 @@ def test_the_database_pod_applies_the_list_of_a_night_that_has_succeeded():
     applied = parsed(apply["command"][1:])
     assert (applied.changes, applied.data) == (judged.changes, judged.data)
     assert applied.commit
+    # A list of its own for every night: an undo needs it.
+    assert "$(POD)" in judged.changes
+    for container in (update, apply):
+        (pod_name,) = [entry for entry in container["env"] if entry["name"] == "POD"]
+        assert pod_name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
     assert update["workingDir"] == apply["workingDir"] == update["volumeMounts"][0]["mountPath"]
 
 

@@ -403,6 +403,27 @@ def test_an_undo_lasts_if_it_is_kept(place, capsys):
     assert said == one
 
 
+def test_a_second_run_keeps_the_list_that_was_applied(place, capsys):
+    first_night()
+    start = (place / "items.csv").read_bytes()
+    assert update("--changes", "c.csv") == 0
+    listed = (place / "c.csv").read_bytes()
+    assert main(["apply", "c.csv", "items.csv", "-o", "applied.csv"]) == 0
+    os.replace("applied.csv", "items.csv")
+    capsys.readouterr()
+    assert update("--changes", "c.csv") == 0
+    kept = "kept the last list of changes, which is another one, as c.csv.bak\n"
+    assert kept in capsys.readouterr().err
+    assert read_csv("c.csv") == []
+    # A list without lines does not take the place of the one that is kept.
+    assert update("--changes", "c.csv") == 0
+    assert kept not in capsys.readouterr().err
+    assert (place / "c.csv.bak").read_bytes() == listed
+    os.replace("c.csv.bak", "c.csv")
+    assert main(["undo", "c.csv", "items.csv", "-o", "undone.csv"]) == 0
+    assert (place / "undone.csv").read_bytes() == start
+
+
 def test_without_answers_nothing_is_removed(place, capsys):
     assert update() == 0
     assert removed() == set()

@@ -32,6 +32,7 @@ from schirn.app.cli._reading import (
     describe_decisions,
     no_others,
     unmet,
+    write_changes,
 )
 from schirn.app.tables import DEFAULT_LIMITS, Expectations
 from schirn.app.workflow import WRONG, CleaningOptions, TableUpdate, Update
@@ -133,7 +134,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
     if outputs.copy:
         table.export(outputs.copy)
     if outputs.changes:
-        table.changes().write(outputs.changes)
+        write_changes(table.changes(), outputs.changes)
     if outputs.questions:
         exchange(args, table, outputs)
     if not violations:
