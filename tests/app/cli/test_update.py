@@ -486,7 +486,7 @@ def test_an_emptied_column_stops_the_night(place, capsys, is_first):
     err = capsys.readouterr().err
     assert "drift.emptied: 100.00%, limit 0.5; share of its values that the column 'title'" in err
     assert "drift.changed_rows: 100.00%, limit 0.5; share of the rows of the last run" in err
-    assert "allow it in a file for --expect: [drift] changed_rows = 1, emptied = 1\n" in err
+    assert "a file for --expect: drift = {changed_rows = 1, emptied = 1}\n" in err
     assert "train again" not in err
     assert (place / "m.state.npz").read_bytes() == before
     assert (place / "clean.csv").exists() is not is_first
@@ -651,14 +651,18 @@ def test_an_incomplete_export_stops_the_night_without_a_file(place, capsys, edit
     assert update("--quiet") == 4
     err = capsys.readouterr().err
     assert err.count("schirn: drift.") == len(limits)
+    hint = err.partition("allow it at the top of a file for --expect: ")[2].splitlines()[0]
     assert (place / "m.state.npz").read_bytes() == before
     assert update("--json") == 4
-    out, err = capsys.readouterr()
-    names = [each["name"] for each in json.loads(out)["violations"]]
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["violations"]]
     assert names == [f"drift.{limit.split()[0]}" for limit in limits]
-    hint = err.partition("allow it in a file for --expect: [drift] ")[2].splitlines()[0]
     assert all(limit in hint for limit in limits)
-    (place / "expect.toml").write_text("[drift]\n" + hint.replace(", ", "\n"))
+    # What the hint says works as it is, and in a file that has the section already.
+    (place / "expect.toml").write_text("[drift]\nnew_tags = 10_000\n")
+    assert update("--quiet", "--expect", "expect.toml") == 4
+    added = capsys.readouterr().err.partition("add to [drift] in expect.toml: ")[2].strip()
+    assert added.split(" and ") == hint.removeprefix("drift = {").removesuffix("}").split(", ")
+    (place / "expect.toml").write_text(f"{hint}\n[findings]\n")
     assert update("--expect", "expect.toml") == 0
 
 
