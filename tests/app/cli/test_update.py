@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -708,6 +709,24 @@ def test_counts_of_a_document_agree_with_the_list_of_changes(place, capsys):
     )
     assert (report["added"], report["removed"]) == (1, 1)
     assert report["n_changes"] > report["added"] + report["removed"]
+
+
+def test_the_report_counts_a_tag_that_came_back(place, capsys):
+    line = read_csv("items.csv")[3]
+    tag = line["tags"].split(";")[0]
+    Decisions("d.jsonl").add([Decision("S3", tag, "right")])
+    assert update() == 0
+    assert "\nadded " not in capsys.readouterr().out
+    # Somebody deletes the tag that was called right.
+    lines = read_csv("items.csv")
+    lines[3]["tags"] = ";".join(line["tags"].split(";")[1:])
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    assert update() == 0
+    assert re.search(r"^added +1$", capsys.readouterr().out, re.M)
+    check_decisions()
 
 
 def test_restored_tags_stop_the_night(place, capsys):

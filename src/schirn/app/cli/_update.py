@@ -274,6 +274,7 @@ def _report(
             "wrong tags": ranking.sentence,
             "removed": removed,
             "more removals": no_others(ranking),
+            "added": f"{document['added']:,}" if document["added"] else "",
             "drift": f"tags {update.tag_drift:.3f}{features}, since training",
         }
     )
