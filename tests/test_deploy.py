@@ -194,8 +194,11 @@ def test_the_database_pod_applies_the_list_of_a_night_that_has_succeeded():
     # A list of its own for every night: an undo needs it.
     assert "$(POD)" in judged.changes
     for container in (update, apply):
-        (pod_name,) = [entry for entry in container["env"] if entry["name"] == "POD"]
-        assert pod_name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+        known = {entry["name"]: entry.get("valueFrom") for entry in container["env"]}
+        assert known["POD"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+        # libpq ignores a password file that a group can read, as on a volume with fsGroup.
+        assert "PGPASSFILE" not in known
+        assert "secretKeyRef" in known["PGPASSWORD"]
     assert update["workingDir"] == apply["workingDir"] == update["volumeMounts"][0]["mountPath"]
 
 
