@@ -191,6 +191,14 @@ def test_the_database_pod_applies_the_list_of_a_night_that_has_succeeded():
     applied = parsed(apply["command"][1:])
     assert (applied.changes, applied.data) == (judged.changes, judged.data)
     assert applied.commit
+    # A list of its own for every night: an undo needs it.
+    assert "$(POD)" in judged.changes
+    for container in (update, apply):
+        known = {entry["name"]: entry.get("valueFrom") for entry in container["env"]}
+        assert known["POD"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+        # libpq ignores a password file that a group can read, as on a volume with fsGroup.
+        assert "PGPASSFILE" not in known
+        assert "secretKeyRef" in known["PGPASSWORD"]
     assert update["workingDir"] == apply["workingDir"] == update["volumeMounts"][0]["mountPath"]
 
 

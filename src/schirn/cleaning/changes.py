@@ -276,19 +276,7 @@ class ChangeList:
         InputError
             If a tag cannot be encoded.
         """
-        rows: list[Iterable[Any]] = [FIELDS]
-        about = (self.column, self.separator, self.id_column)
-        for edit in self.changes:
-            confidence = None if edit.confidence is None else round(float(edit.confidence), 6)
-            key = self.keys.get(edit.row, "")
-            cell = json.dumps(self.cells[edit.row], ensure_ascii=False)
-            raw = json.dumps(self.raw[edit.row]) if edit.row in self.raw else ""
-            line = (edit.row + 1, *edit[1:4], confidence, edit.why, key, cell, raw, *about)
-            rows.append(spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
-        try:
-            content = "".join(csv_rows(rows)).encode()
-        except UnicodeEncodeError:
-            raise InputError(f"{path}: a tag holds half of a surrogate pair; rename it") from None
+        content = list_content(self, path)
         with atomic_write(path) as stream:
             stream.write(content)
 
@@ -522,6 +510,23 @@ def canonical_cell(cell: Any) -> str:
         return json.dumps(_plain(cell))
     except (TypeError, ValueError):
         raise InputError(f"{brief(cell)} is neither a text of tags nor a list of them") from None
+
+
+def list_content(changes: ChangeList, path: str | os.PathLike[str]) -> bytes:
+    """Return what `ChangeList.write` writes to a path; raise InputError if it cannot be encoded."""
+    rows: list[Iterable[Any]] = [FIELDS]
+    about = (changes.column, changes.separator, changes.id_column)
+    for edit in changes.changes:
+        confidence = None if edit.confidence is None else round(float(edit.confidence), 6)
+        key = changes.keys.get(edit.row, "")
+        cell = json.dumps(changes.cells[edit.row], ensure_ascii=False)
+        raw = json.dumps(changes.raw[edit.row]) if edit.row in changes.raw else ""
+        line = (edit.row + 1, *edit[1:4], confidence, edit.why, key, cell, raw, *about)
+        rows.append(spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
+    try:
+        return "".join(csv_rows(rows)).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{path}: a tag holds half of a surrogate pair; rename it") from None
 
 
 def check_change(change: Change) -> None:

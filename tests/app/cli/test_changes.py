@@ -40,6 +40,20 @@ def pairs(cell):
     return {k: float(v) for k, v in (pair.rsplit("=", 1) for pair in cell.split(";") if pair)}
 
 
+def test_another_list_of_changes_is_kept(items, tmp_path, capsys):
+    source = write_csv(tmp_path / "items.csv", items)
+    argv = ["clean", source, "--text", "description", "--changes", str(tmp_path / "c.csv")]
+    assert main([*argv, "--remove", "5"]) == 0
+    first = (tmp_path / "c.csv").read_bytes()
+    assert main([*argv, "--remove", "5"]) == 0
+    assert not (tmp_path / "c.csv.bak").exists()
+    capsys.readouterr()
+    assert main([*argv, "--remove", "3"]) == 0
+    assert f"as {tmp_path / 'c.csv.bak'}\n" in capsys.readouterr().err
+    assert (tmp_path / "c.csv.bak").read_bytes() == first
+    assert len(read_changes(tmp_path / "c.csv")) == 3
+
+
 def test_suggestions_and_additions_are_columns(cleaned, items):
     lines = read_csv(cleaned / "out.csv")
     n_added = n_suggested = 0

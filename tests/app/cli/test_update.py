@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -403,6 +404,27 @@ def test_an_undo_lasts_if_it_is_kept(place, capsys):
     assert said == one
 
 
+def test_a_second_run_keeps_the_list_that_was_applied(place, capsys):
+    first_night()
+    start = (place / "items.csv").read_bytes()
+    assert update("--changes", "c.csv") == 0
+    listed = (place / "c.csv").read_bytes()
+    assert main(["apply", "c.csv", "items.csv", "-o", "applied.csv"]) == 0
+    os.replace("applied.csv", "items.csv")
+    capsys.readouterr()
+    assert update("--changes", "c.csv") == 0
+    kept = "kept the last list of changes, which is another one, as c.csv.bak\n"
+    assert kept in capsys.readouterr().err
+    assert read_csv("c.csv") == []
+    # A list without lines does not take the place of the one that is kept.
+    assert update("--changes", "c.csv") == 0
+    assert kept not in capsys.readouterr().err
+    assert (place / "c.csv.bak").read_bytes() == listed
+    os.replace("c.csv.bak", "c.csv")
+    assert main(["undo", "c.csv", "items.csv", "-o", "undone.csv"]) == 0
+    assert (place / "undone.csv").read_bytes() == start
+
+
 def test_without_answers_nothing_is_removed(place, capsys):
     assert update() == 0
     assert removed() == set()
@@ -465,7 +487,7 @@ def test_an_emptied_column_stops_the_night(place, capsys, is_first):
     err = capsys.readouterr().err
     assert "drift.emptied: 100.00%, limit 0.5; share of its values that the column 'title'" in err
     assert "drift.changed_rows: 100.00%, limit 0.5; share of the rows of the last run" in err
-    assert "allow it in a file for --expect: [drift] changed_rows = 1, emptied = 1\n" in err
+    assert "a file for --expect: drift = {changed_rows = 1, emptied = 1}\n" in err
     assert "train again" not in err
     assert (place / "m.state.npz").read_bytes() == before
     assert (place / "clean.csv").exists() is not is_first
@@ -630,14 +652,18 @@ def test_an_incomplete_export_stops_the_night_without_a_file(place, capsys, edit
     assert update("--quiet") == 4
     err = capsys.readouterr().err
     assert err.count("schirn: drift.") == len(limits)
+    hint = err.partition("allow it at the top of a file for --expect: ")[2].splitlines()[0]
     assert (place / "m.state.npz").read_bytes() == before
     assert update("--json") == 4
-    out, err = capsys.readouterr()
-    names = [each["name"] for each in json.loads(out)["violations"]]
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["violations"]]
     assert names == [f"drift.{limit.split()[0]}" for limit in limits]
-    hint = err.partition("allow it in a file for --expect: [drift] ")[2].splitlines()[0]
     assert all(limit in hint for limit in limits)
-    (place / "expect.toml").write_text("[drift]\n" + hint.replace(", ", "\n"))
+    # What the hint says works as it is, and in a file that has the section already.
+    (place / "expect.toml").write_text("[drift]\nnew_tags = 10_000\n")
+    assert update("--quiet", "--expect", "expect.toml") == 4
+    added = capsys.readouterr().err.partition("add to [drift] in expect.toml: ")[2].strip()
+    assert added.split(" and ") == hint.removeprefix("drift = {").removesuffix("}").split(", ")
+    (place / "expect.toml").write_text(f"{hint}\n[findings]\n")
     assert update("--expect", "expect.toml") == 0
 
 
@@ -683,6 +709,24 @@ def test_counts_of_a_document_agree_with_the_list_of_changes(place, capsys):
     )
     assert (report["added"], report["removed"]) == (1, 1)
     assert report["n_changes"] > report["added"] + report["removed"]
+
+
+def test_the_report_counts_a_tag_that_came_back(place, capsys):
+    line = read_csv("items.csv")[3]
+    tag = line["tags"].split(";")[0]
+    Decisions("d.jsonl").add([Decision("S3", tag, "right")])
+    assert update() == 0
+    assert "\nadded " not in capsys.readouterr().out
+    # Somebody deletes the tag that was called right.
+    lines = read_csv("items.csv")
+    lines[3]["tags"] = ";".join(line["tags"].split(";")[1:])
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    assert update() == 0
+    assert re.search(r"^added +1$", capsys.readouterr().out, re.M)
+    check_decisions()
 
 
 def test_restored_tags_stop_the_night(place, capsys):

@@ -38,6 +38,7 @@ from schirn.app.cli._reading import (
     no_others,
     other_targets,
     unmet,
+    write_changes,
 )
 from schirn.app.tables import KINDS, Expectations, Violation, is_database
 from schirn.app.workflow import CleaningOptions, TableCleaning
@@ -228,7 +229,7 @@ def _write(args: argparse.Namespace, cleaning: TableCleaning, outputs: Outputs) 
     if outputs.copy:
         cleaning.export(outputs.copy)
     if outputs.changes:
-        cleaning.changes().write(outputs.changes)
+        write_changes(cleaning.changes(), outputs.changes)
     destinations = (args.json, cleaning.options.answers, outputs.copy, outputs.questions)
     is_shown = outputs.report or not any(destinations)
     reasons = cleaning.reasons if is_shown else None

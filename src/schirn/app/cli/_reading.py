@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import brief_list, check_writable
+from schirn._files import atomic_write, brief_list, check_writable
 from schirn._text import format_suffix
 from schirn.app.tables import TABLES, Violation, is_database, is_table_name, open_table
 from schirn.app.workflow import (
@@ -21,7 +21,8 @@ from schirn.app.workflow import (
     has_answers,
     read_vocabulary,
 )
-from schirn.cleaning import NoisyLabels
+from schirn.cleaning import ChangeList, NoisyLabels
+from schirn.cleaning.changes import list_content
 from schirn.cleaning.noisy_labels import WAYS_ON
 from schirn.cleaning.policy import PRECISION
 from schirn.cleaning.questions import FIRST_STEP
@@ -93,7 +94,8 @@ REMOVALS = f"""
 """
 COPIES = """
 -o, --output FILE  write the cleaned copy, in the format given by its suffix
---changes FILE  write all changes to a .csv list, to check and pass to schirn apply
+--changes FILE  write all changes to a .csv list, to check and pass to schirn apply; another list
+    of this name is kept as FILE.bak
 """
 ASK = f"""
 --questions FILE  write questions to a .csv file; fill in its column 'right' with yes, no or ?
@@ -366,6 +368,24 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None
                 f"{path}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
             )
         check_writable(path)
+
+
+def write_changes(changes: ChangeList, path: str) -> None:
+    """Write a list of changes; keep another list of this name, which an undo may need.
+
+    Parameters
+    ----------
+    changes : ChangeList
+    path : path
+        A list with lines that differs is copied to this path with .bak at its end.
+    """
+    last = Path(path).read_bytes() if os.path.isfile(path) else b""
+    has_lines = len(last.strip().splitlines()) > 1
+    if has_lines and last != list_content(changes, path):
+        with atomic_write(f"{path}.bak") as stream:
+            stream.write(last)
+        note(f"kept the last list of changes, which is another one, as {path}.bak")
+    changes.write(path)
 
 
 def unmet(violations: Sequence[Violation]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from schirn.app.cli._reading import (
     Outputs,
     check_opinions,
     check_outputs,
+    write_changes,
 )
 from schirn.app.cli._terminal import ask
 from schirn.app.review import Session, begin_review, open_session, serve, was_made_by
@@ -199,7 +200,7 @@ def _write(args: argparse.Namespace, folder: str) -> None:
         session.write_table(args.export)
     if args.changes:
         changes = session.changes()
-        changes.write(args.changes)
+        write_changes(changes, args.changes)
         note(f"wrote {len(changes):,} changes to {args.changes}")
     if args.save_vocabulary:
         _write_vocabulary(session, args.save_vocabulary)

@@ -32,8 +32,9 @@ from schirn.app.cli._reading import (
     describe_decisions,
     no_others,
     unmet,
+    write_changes,
 )
-from schirn.app.tables import DEFAULT_LIMITS, Expectations
+from schirn.app.tables import DEFAULT_LIMITS, Expectations, Violation
 from schirn.app.workflow import WRONG, CleaningOptions, TableUpdate, Update
 from schirn.exceptions import InputError
 from schirn.program.data import TEXT_FORMAT
@@ -133,7 +134,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
     if outputs.copy:
         table.export(outputs.copy)
     if outputs.changes:
-        table.changes().write(outputs.changes)
+        write_changes(table.changes(), outputs.changes)
     if outputs.questions:
         exchange(args, table, outputs)
     if not violations:
@@ -168,16 +169,31 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         _report(document, update, about, dict(zip(ids, table.texts, strict=True)))
     for violation in violations:
         note(str(violation), error=True)
-    defaults = [v for v in violations if v.name.partition(".")[2] in DEFAULT_LIMITS]
-    defaults = [v for v in defaults if v.name.partition(".")[2] not in expected.drift]
-    if defaults:
-        limits = ", ".join(f"{v.name.partition('.')[2]} = {_enough(v.value)}" for v in defaults)
-        note(f"if this is intended, allow it in a file for --expect: [drift] {limits}")
+    hint = _hint(violations, expected, args.expect)
+    if hint:
+        note(hint, error=True)
     if outputs.questions and outputs.tool is not None:
         words = ["schirn", "update", args.data, "--model", args.model, "--id", args.id]
         words += ["--decisions", args.decisions or "FILE.jsonl"]
         note(describe_import(args, outputs, shlex.join(words)))
     return UNEXPECTED if violations else 0
+
+
+def _hint(violations: list[Violation], expected: Expectations, path: str | None) -> str:
+    """Return how to allow what the limits that hold without a file reject; "" if nothing."""
+    names = [violation.name.partition(".")[2] for violation in violations]
+    limits = [
+        f"{name} = {_enough(violation.value)}"
+        for name, violation in zip(names, violations, strict=True)
+        if name in DEFAULT_LIMITS and name not in expected.drift
+    ]
+    if not limits:
+        return ""
+    if expected.drift:
+        # A second table of this name would not be TOML.
+        return f"if this is intended, add to [drift] in {path}: {' and '.join(limits)}"
+    line = f"drift = {{{', '.join(limits)}}}"
+    return f"if this is intended, allow it at the top of a file for --expect: {line}"
 
 
 def _enough(value: float | None) -> int:
@@ -258,6 +274,7 @@ def _report(
             "wrong tags": ranking.sentence,
             "removed": removed,
             "more removals": no_others(ranking),
+            "added": f"{document['added']:,}" if document["added"] else "",
             "drift": f"tags {update.tag_drift:.3f}{features}, since training",
         }
     )
