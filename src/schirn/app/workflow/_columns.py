@@ -607,14 +607,40 @@ class TagTable:
         -------
         list of str
         """
+        return self._joined(self.text_columns())
+
+    def text_columns(self) -> list[str]:
+        """Return the columns of `texts`.
+
+        Returns
+        -------
+        list of str
+        """
         if self._text is not None:
-            columns = [self.table.column(name) for name in self._text]
-        else:
-            used = {self.labels, self._known_clean, self._group, self._image, self._features}
-            names = [name for name in self.table.columns if name not in used]
-            names = [name for name in names if text_cells(self.table, name)]
-            columns = [self.table.column(name) for name in names]
-            columns = [column for column in columns if to_numbers(column) is None]
+            return list(self._text)
+        used = {self.labels, self._known_clean, self._group, self._image, self._features}
+        names = [name for name in self.table.columns if name not in used]
+        names = [name for name in names if text_cells(self.table, name)]
+        return [name for name in names if to_numbers(self.table.column(name)) is None]
+
+    def texts_of(self, columns: Sequence[str]) -> list[str] | None:
+        """Return the text of each row in other columns; None if one is not in the table.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of columns.
+
+        Returns
+        -------
+        list of str or None
+        """
+        has_all = all(name in self.table.columns for name in columns)
+        return self._joined(columns) if has_all else None
+
+    def _joined(self, names: Sequence[str]) -> list[str]:
+        """Return the cells of some columns, joined by row."""
+        columns = [self.table.column(name) for name in names]
         texts = [" ".join(str(cell) for cell in row if cell) for row in zip(*columns, strict=True)]
         return texts or [""] * self.table.n_rows
 
