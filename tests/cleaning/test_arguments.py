@@ -98,6 +98,17 @@ def test_blank_tags_in_lists_do_not_count(kind):
     assert {line.tag for line in propose_vocabulary(tags)} <= {"a", "b"}
 
 
+@pytest.mark.parametrize("name", ["", "  "])
+def test_columns_without_a_name_are_no_tags(frame, name):
+    one_hot = frame.tags.str.get_dummies(";")
+    one_hot.insert(2, name, 1)
+    ranking = find_noisy_labels(frame.text, one_hot)
+    expected = find_noisy_labels(frame.text, one_hot.drop(columns=name))
+    assert ranking.label_names == expected.label_names
+    np.testing.assert_array_equal(ranking.confidence, expected.confidence)
+    assert list(ranking.remove(3).apply(one_hot)[name]) == [1] * len(frame)
+
+
 def test_one_text_instead_of_a_column_is_named():
     with pytest.raises(InputError, match="X must hold the features of every row, not the text 'a"):
         find_noisy_labels("abc", TAGS)

@@ -66,7 +66,7 @@ def _index(value: Any) -> Any:
 def read_candidates(
     candidates: Any, names: Sequence[str] | None, separator: str, parameter: str = "candidates"
 ) -> Tags:
-    """Read the tags of a table; blank tags in lists do not count.
+    """Read the tags of a table; blank tags in lists and blank columns do not count.
 
     Parameters
     ----------
@@ -91,7 +91,8 @@ def read_candidates(
     plain = as_plain(candidates)
     is_matrix = sp.issparse(plain) or getattr(plain, "ndim", 1) != 1 or hasattr(plain, "columns")
     if isinstance(plain, Tags) or is_matrix or hasattr(plain, "column_names"):
-        return read_tags(plain, names, separator)
+        tags = read_tags(plain, names, separator)
+        return tags if isinstance(plain, Tags) else _without_blank_columns(tags)
     rows = list(plain)
     if separator == _DEFAULT:
         _check_separator(rows, parameter)
@@ -109,6 +110,17 @@ def _check_separator(rows: list[Any], parameter: str) -> None:
             f"separator={mark!r} if it separates tags, and otherwise a list of tags per row",
             parameter="separator",
         )
+
+
+def _without_blank_columns(tags: Tags) -> Tags:
+    """Return the tags of a frame without those of columns that have no name."""
+    has_name = np.array([bool(name.strip()) for name in tags.names], dtype=bool)
+    if has_name.all():
+        return tags
+    kept = has_name[tags.column]
+    column = (np.cumsum(has_name) - 1)[tags.column[kept]]
+    names = [name for name in tags.names if name.strip()]
+    return Tags(tags.row[kept], column, tags.n_rows, names)
 
 
 def _without_blanks(row: Any) -> Any:

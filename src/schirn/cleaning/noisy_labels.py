@@ -1070,11 +1070,13 @@ class NoisyLabels:
         if len(getattr(tags, "shape", ())) != 2:
             return apply_changes(tags, self.changes(as_plain(tags), separator=separator))
         column = dict(zip(self.label_names, self.clean.T, strict=True))
+        names = getattr(tags, "column_names", getattr(tags, "columns", ()))
+        # Columns without a name hold no tags.
+        column |= {str(n): np.asarray(tags[n]) for n in names if not str(n).strip()}
         if hasattr(tags, "iloc"):
             clean = {name: column[str(name)] for name in tags.columns}
             return type(tags)(clean, index=tags.index).astype(tags.dtypes)
         if hasattr(tags, "schema"):
-            names = getattr(tags, "column_names", None) or tags.columns
             make = getattr(tags, "from_pydict", type(tags))
             clean = {name: column[name].astype(tags[name].to_numpy().dtype) for name in names}
             return make(clean, schema=tags.schema)
