@@ -36,6 +36,19 @@ def test_tags_of_the_same_rows_in_another_order_are_refused(frame, shuffled):
     )
 
 
+def test_the_advice_about_another_order_does_not_misalign_rows(frame):
+    # Shuffled features with tags in a new Series: the positions are right, the index is not.
+    X = frame.text.reset_index(drop=True).sample(frac=1, random_state=0)
+    tags = pd.Series(TAGS)
+    for first, other in ((X, tags), (tags, X)):
+        with pytest.raises(InputError, match=r"pass candidates\.to_numpy\(\) if .*, or candidates"):
+            find_noisy_labels(first, other)
+    X = frame.text.set_axis([f"item {k // 2}" for k in range(len(frame))])
+    with pytest.raises(InputError, match=r"pass candidates\.to_numpy\(\) if") as caught:
+        find_noisy_labels(X, frame.tags.set_axis(X.index[::-1]))
+    assert ".loc" not in str(caught.value)
+
+
 @pytest.mark.parametrize("argument", ["known", "known_clean", "prior", "groups"])
 @pytest.mark.parametrize("plain_X", [False, True])
 def test_what_is_known_in_another_order_is_refused(frame, shuffled, argument, plain_X):

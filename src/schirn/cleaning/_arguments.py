@@ -50,10 +50,27 @@ def check_same_order(first: tuple[str, Any], *others: tuple[str, Any]) -> None:
         if Counter(index.tolist()) == Counter(other_index.tolist()):
             raise InputError(
                 f"{other_name} has the index of {name} in another order, but rows are matched by "
-                f"position; pass {other_name}.loc[{name}.index], or {other_name}.to_numpy() if the "
-                f"positions are right",
+                f"position; {_remedy(name, index, other_name, other_index)}",
                 parameter=other_name,
             )
+
+
+def _remedy(name: str, index: Any, other_name: str, other_index: Any) -> str:
+    """Return what to do about an index in another order."""
+    plain = f"{other_name}.to_numpy()"
+    aligned = f"{other_name}.loc[{name}.index]"
+    if not index.is_unique:
+        return f"pass {plain} if the positions are right, and otherwise sort both alike"
+    if any(_is_default(each) for each in (index, other_index)):
+        # A new index numbers the rows of a table as they stand: positions are probably right.
+        return f"pass {plain} if the positions are right, or {aligned} if the index is"
+    return f"pass {aligned}, or {plain} if the positions are right"
+
+
+def _is_default(index: Any) -> bool:
+    """Return whether an index is that of a pandas object made without one."""
+    parts = [getattr(index, name, None) for name in ("start", "step", "stop")]
+    return parts == [0, 1, len(index)]
 
 
 def _index(value: Any) -> Any:
