@@ -69,6 +69,8 @@ def test_rows_in_another_order_are_refused_wherever_they_meet(frame, shuffled):
     ranking = find_noisy_labels(frame.text, frame.tags).remove(2)
     with pytest.raises(InputError, match=r"pass tags\.loc\[ranking\.index\]"):
         ranking.apply(shuffled.tags)
+    with pytest.raises(InputError, match=r"pass cells\.loc\[ranking\.index\]"):
+        ranking.changes(shuffled.tags)
     with pytest.raises(InputError, match=r"pass X\.loc\[ranking\.index\]"):
         ranking.reasons(shuffled.text)
     with pytest.raises(InputError, match=r"pass tags\.loc\[texts\.index\]"):

@@ -1105,6 +1105,7 @@ class NoisyLabels:
         -------
         ChangeList
         """
+        check_same_order(("ranking", self), ("cells", cells))
         return changes_of(self, cells, column=column, separator=separator)
 
     # Tell.
