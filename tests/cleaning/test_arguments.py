@@ -92,6 +92,8 @@ def test_strings_with_another_separator_are_refused(frame, use):
     with pytest.raises(InputError, match="contain ',' and none ';'; pass separator=','") as caught:
         use(tags)
     assert caught.value.parameter == "separator"
+    with pytest.raises(InputError, match=r"contain ';' and none '\|'; pass separator=';'"):
+        find_noisy_labels(TEXTS, frame.tags, separator="|")
 
 
 def test_a_separator_that_is_passed_is_believed_and_lists_are_taken_as_they_are():

@@ -103,7 +103,7 @@ def read_candidates(
     Raises
     ------
     InputError
-        If most strings evidently have another separator than the default.
+        If most strings evidently have another separator.
     """
     plain = as_plain(candidates)
     is_matrix = sp.issparse(plain) or getattr(plain, "ndim", 1) != 1 or hasattr(plain, "columns")
@@ -111,19 +111,23 @@ def read_candidates(
         tags = read_tags(plain, names, separator)
         return tags if isinstance(plain, Tags) else _without_blank_columns(tags)
     rows = list(plain)
-    if separator == _DEFAULT:
-        _check_separator(rows, parameter)
+    _check_separator(rows, separator, parameter)
     return read_tags([_without_blanks(row) for row in rows], names, separator)
 
 
-def _check_separator(rows: list[Any], parameter: str) -> None:
-    """Raise InputError if most strings have another separator instead of the default."""
+def _check_separator(rows: list[Any], separator: str, parameter: str) -> None:
+    """Raise InputError if most strings have another separator instead of this one.
+
+    A separator that the user chose is only refused if no string contains it.
+    """
     texts = [row for row in rows if isinstance(row, str)]
-    found = other_separator(texts, _DEFAULT)
-    if found is not None and not TagCells.of(texts, _DEFAULT).notation:
+    if separator != _DEFAULT and any(separator in text for text in texts):
+        return
+    found = other_separator(texts, separator)
+    if found is not None and not TagCells.of(texts, separator).notation:
         mark, count = found
         raise InputError(
-            f"most strings of {parameter} contain {mark!r} and {count} {_DEFAULT!r}; pass "
+            f"most strings of {parameter} contain {mark!r} and {count} {separator!r}; pass "
             f"separator={mark!r} if it separates tags, and otherwise a list of tags per row",
             parameter="separator",
         )

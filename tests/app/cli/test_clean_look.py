@@ -249,6 +249,9 @@ def test_a_few_semicolons_do_not_hide_that_commas_separate_the_tags(tmp_path, ca
     (tmp_path / "items.csv").write_text(text)
     message = refused(capsys, "clean", source, "--text", "description")
     assert "contain ',' and only 1 ';'" in message
+    for command in ("clean", "vocabulary"):
+        message = refused(capsys, command, source, "--text", "description", "--separator", "|")
+        assert "contain ',' and none '|'" in message
     # Told to use it, the program does, and finds what it is.
     assert clean(source, "--separator", ";", "--strict") == 4
     assert "findings.separator" in capsys.readouterr().err

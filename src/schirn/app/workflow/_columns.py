@@ -300,8 +300,18 @@ class TagTable:
                 f"again if {mark!r} separates them now"
             )
 
+    def check_chosen_separator(self) -> None:
+        """Raise InputError if no cell contains the separator, but most contain another.
+
+        A semicolon that was chosen is believed: then every cell may be one tag.
+        """
+        cells = self.table.column(self.labels)
+        is_used = any(isinstance(cell, str) and self.separator in cell for cell in cells)
+        if self.separator != ";" and not is_used and not self.tag_cells.notation:
+            self._check_separator()
+
     def _check_separator(self) -> None:
-        """Raise InputError if most cells have another separator instead of the default."""
+        """Raise InputError if most cells have another separator instead."""
         mark, sentence = self._other_separator()
         if mark:
             raise InputError(

@@ -230,7 +230,7 @@ class TableCleaning:
                 ("categories", options.categories),
             )
         }
-        return TagTable(
+        source = TagTable(
             table,
             self.path,
             labels=options.labels,
@@ -246,6 +246,8 @@ class TableCleaning:
             known_clean=options.known_clean,
             image_root=options.image_root,
         )
+        source.check_chosen_separator()
+        return source
 
     @cached_property
     def tags(self) -> Tags:
