@@ -181,9 +181,9 @@ def write_questions(
         columns=columns,
         earlier=earlier,
     )
-    columns = {"id": ids, "text": texts, "before": earlier or None}
+    shown = {"id": ids, "text": texts, "before": earlier or None}
     order = ("row", "id", "text", "tag", "other_tags", "before", "right", "question")
-    names = [name for name in order if columns.get(name, "") is not None]
+    names = [name for name in order if shown.get(name, "") is not None]
     lines = []
     for task in tasks:
         other_tags = _other_tags(ranking, task.row, task.tag, separator)
