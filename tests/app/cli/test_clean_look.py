@@ -119,6 +119,10 @@ def test_a_vocabulary_is_applied(source, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "spelling" not in out.partition("Table checks")[2]
     assert re.search(r"\nvocabulary +2 lines changed 3 tags in 3 rows\n", out)
+    merges.with_name("drop.csv").write_text("action,tag,accept\ndrop,use::TODO,yes\n")
+    assert clean(source, "--vocabulary", merges.with_name("drop.csv")) == 0
+    said = capsys.readouterr().out
+    assert "1 line changed 0 tags in 0 rows; not in the table: use::TODO\n" in said
     before, after = read_csv(source), read_csv(copy)
     names = {
         tag for row in after for name in ("tags", "tags_removed") for tag in row[name].split(";")

@@ -243,6 +243,17 @@ class TagTable:
         """Changes and suggestions of the vocabulary."""
         return apply_vocabulary(self._vocabulary, self._listed, self._add_implied)
 
+    def absent_tags(self) -> list[str]:
+        """Return the tags of accepted lines of the vocabulary that the table does not have.
+
+        Returns
+        -------
+        list of str
+        """
+        names = [line.tag for line in self._vocabulary.accepted]
+        present = {tag for rows in (self._listed, self.applied.rows) for row in rows for tag in row}
+        return [name for name in dict.fromkeys(names) if name not in present]
+
     def tags(self) -> list[list[str]]:
         """Return the tags of each row, after the vocabulary.
 
