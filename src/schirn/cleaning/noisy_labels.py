@@ -725,9 +725,10 @@ class NoisyLabels:
         has_answers = len(work.whole.answered) > 0
         if not is_idle or not has_answers or not len(work.order) or self.is_share_vague:
             return ""
-        reason = "probably fewer of the others are wrong"
+        fewer = f"fewer than {self.precision:.0%} of the others are wrong"
+        reason = f"probably {fewer}"
         if work.posterior.expects(self.precision):
-            reason = "the answers do not rule out that far fewer of the others are wrong"
+            reason = f"the answers do not rule out that far {fewer}"
         removals = (
             f"At a target of {self.precision:.0%}, only tags that you called wrong are removed, "
             f"because {reason}"
