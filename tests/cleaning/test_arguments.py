@@ -36,6 +36,19 @@ def test_tags_of_the_same_rows_in_another_order_are_refused(frame, shuffled):
     )
 
 
+def test_the_advice_about_another_order_does_not_misalign_rows(frame):
+    # Shuffled features with tags in a new Series: the positions are right, the index is not.
+    X = frame.text.reset_index(drop=True).sample(frac=1, random_state=0)
+    tags = pd.Series(TAGS)
+    for first, other in ((X, tags), (tags, X)):
+        with pytest.raises(InputError, match=r"pass candidates\.to_numpy\(\) if .*, or candidates"):
+            find_noisy_labels(first, other)
+    X = frame.text.set_axis([f"item {k // 2}" for k in range(len(frame))])
+    with pytest.raises(InputError, match=r"pass candidates\.to_numpy\(\) if") as caught:
+        find_noisy_labels(X, frame.tags.set_axis(X.index[::-1]))
+    assert ".loc" not in str(caught.value)
+
+
 @pytest.mark.parametrize("argument", ["known", "known_clean", "prior", "groups"])
 @pytest.mark.parametrize("plain_X", [False, True])
 def test_what_is_known_in_another_order_is_refused(frame, shuffled, argument, plain_X):
@@ -56,6 +69,8 @@ def test_rows_in_another_order_are_refused_wherever_they_meet(frame, shuffled):
     ranking = find_noisy_labels(frame.text, frame.tags).remove(2)
     with pytest.raises(InputError, match=r"pass tags\.loc\[ranking\.index\]"):
         ranking.apply(shuffled.tags)
+    with pytest.raises(InputError, match=r"pass cells\.loc\[ranking\.index\]"):
+        ranking.changes(shuffled.tags)
     with pytest.raises(InputError, match=r"pass X\.loc\[ranking\.index\]"):
         ranking.reasons(shuffled.text)
     with pytest.raises(InputError, match=r"pass tags\.loc\[texts\.index\]"):
@@ -77,6 +92,8 @@ def test_strings_with_another_separator_are_refused(frame, use):
     with pytest.raises(InputError, match="contain ',' and none ';'; pass separator=','") as caught:
         use(tags)
     assert caught.value.parameter == "separator"
+    with pytest.raises(InputError, match=r"contain ';' and none '\|'; pass separator=';'"):
+        find_noisy_labels(TEXTS, frame.tags, separator="|")
 
 
 def test_a_separator_that_is_passed_is_believed_and_lists_are_taken_as_they_are():
@@ -96,6 +113,17 @@ def test_blank_tags_in_lists_do_not_count(kind):
     assert ranking.apply(rows)[1:] == rows[1:] or kind is not list
     tags = [["a", ""], ["a"], ["b", ""], ["b"]] * 5
     assert {line.tag for line in propose_vocabulary(tags)} <= {"a", "b"}
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_columns_without_a_name_are_no_tags(frame, name):
+    one_hot = frame.tags.str.get_dummies(";")
+    one_hot.insert(2, name, 1)
+    ranking = find_noisy_labels(frame.text, one_hot)
+    expected = find_noisy_labels(frame.text, one_hot.drop(columns=name))
+    assert ranking.label_names == expected.label_names
+    np.testing.assert_array_equal(ranking.confidence, expected.confidence)
+    assert list(ranking.remove(3).apply(one_hot)[name]) == [1] * len(frame)
 
 
 def test_one_text_instead_of_a_column_is_named():

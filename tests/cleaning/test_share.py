@@ -1,5 +1,7 @@
 """The share of wrong tags by design: unbiased, whatever is asked and whatever the curve says."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -191,6 +193,8 @@ def test_the_same_estimate_serves_missing_tags():
             asked = ranking.questions(25, kind="missing", random_state=100 * seed + step)
             ranking = ranking.answered(asked, truth[asked.row, asked.column])
         low, high = ranking.missing.right_share_interval
+        said = re.findall(r"[0-9.]+%", ranking.missing.sentence)
+        assert not any("." in share for share in said)
         covered += low <= right.mean() <= high
     assert covered >= 23
 
@@ -256,6 +260,7 @@ def test_a_target_out_of_reach_is_said_with_one_that_acts():
     assert strict.removed.sum() == (ranking.answer == 0).sum()
     sentence = strict.trade_off_sentence
     assert "At a target of 99%, only tags that you called wrong are removed" in sentence
+    assert "fewer than 99% of the others are wrong" in sentence
     target = float(sentence.partition("(precision=")[2].split(" ")[0])
     acting = strict.at(precision=target)
     assert acting.removed.sum() > strict.removed.sum()

@@ -50,10 +50,27 @@ def check_same_order(first: tuple[str, Any], *others: tuple[str, Any]) -> None:
         if Counter(index.tolist()) == Counter(other_index.tolist()):
             raise InputError(
                 f"{other_name} has the index of {name} in another order, but rows are matched by "
-                f"position; pass {other_name}.loc[{name}.index], or {other_name}.to_numpy() if the "
-                f"positions are right",
+                f"position; {_remedy(name, index, other_name, other_index)}",
                 parameter=other_name,
             )
+
+
+def _remedy(name: str, index: Any, other_name: str, other_index: Any) -> str:
+    """Return what to do about an index in another order."""
+    plain = f"{other_name}.to_numpy()"
+    aligned = f"{other_name}.loc[{name}.index]"
+    if not index.is_unique:
+        return f"pass {plain} if the positions are right, and otherwise sort both alike"
+    if any(_is_default(each) for each in (index, other_index)):
+        # A new index numbers the rows of a table as they stand: positions are probably right.
+        return f"pass {plain} if the positions are right, or {aligned} if the index is"
+    return f"pass {aligned}, or {plain} if the positions are right"
+
+
+def _is_default(index: Any) -> bool:
+    """Return whether an index is that of a pandas object made without one."""
+    parts = [getattr(index, name, None) for name in ("start", "step", "stop")]
+    return parts == [0, 1, len(index)]
 
 
 def _index(value: Any) -> Any:
@@ -66,7 +83,7 @@ def _index(value: Any) -> Any:
 def read_candidates(
     candidates: Any, names: Sequence[str] | None, separator: str, parameter: str = "candidates"
 ) -> Tags:
-    """Read the tags of a table; blank tags in lists do not count.
+    """Read the tags of a table; blank tags in lists and blank columns do not count.
 
     Parameters
     ----------
@@ -86,29 +103,45 @@ def read_candidates(
     Raises
     ------
     InputError
-        If most strings evidently have another separator than the default.
+        If most strings evidently have another separator.
     """
     plain = as_plain(candidates)
     is_matrix = sp.issparse(plain) or getattr(plain, "ndim", 1) != 1 or hasattr(plain, "columns")
     if isinstance(plain, Tags) or is_matrix or hasattr(plain, "column_names"):
-        return read_tags(plain, names, separator)
+        tags = read_tags(plain, names, separator)
+        return tags if isinstance(plain, Tags) else _without_blank_columns(tags)
     rows = list(plain)
-    if separator == _DEFAULT:
-        _check_separator(rows, parameter)
+    _check_separator(rows, separator, parameter)
     return read_tags([_without_blanks(row) for row in rows], names, separator)
 
 
-def _check_separator(rows: list[Any], parameter: str) -> None:
-    """Raise InputError if most strings have another separator instead of the default."""
+def _check_separator(rows: list[Any], separator: str, parameter: str) -> None:
+    """Raise InputError if most strings have another separator instead of this one.
+
+    A separator that the user chose is only refused if no string contains it.
+    """
     texts = [row for row in rows if isinstance(row, str)]
-    found = other_separator(texts, _DEFAULT)
-    if found is not None and not TagCells.of(texts, _DEFAULT).notation:
+    if separator != _DEFAULT and any(separator in text for text in texts):
+        return
+    found = other_separator(texts, separator)
+    if found is not None and not TagCells.of(texts, separator).notation:
         mark, count = found
         raise InputError(
-            f"most strings of {parameter} contain {mark!r} and {count} {_DEFAULT!r}; pass "
+            f"most strings of {parameter} contain {mark!r} and {count} {separator!r}; pass "
             f"separator={mark!r} if it separates tags, and otherwise a list of tags per row",
             parameter="separator",
         )
+
+
+def _without_blank_columns(tags: Tags) -> Tags:
+    """Return the tags of a frame without those of columns that have no name."""
+    has_name = np.array([bool(name.strip()) for name in tags.names], dtype=bool)
+    if has_name.all():
+        return tags
+    kept = has_name[tags.column]
+    column = (np.cumsum(has_name) - 1)[tags.column[kept]]
+    names = [name for name in tags.names if name.strip()]
+    return Tags(tags.row[kept], column, tags.n_rows, names)
 
 
 def _without_blanks(row: Any) -> Any:

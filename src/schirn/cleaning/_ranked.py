@@ -209,9 +209,9 @@ class MissingTags:
             return ""
         answers = "1 answer" if n_answers == 1 else f"{n_answers:,} answers"
         return (
-            f"Based on {answers}, about {self.right_share:.1%} of the "
+            f"Based on {answers}, about {self.right_share:.0%} of the "
             f"{int(self.worklist.usable.sum()):,} tags ranked as missing are right "
-            f"(90% interval: {low:.1%} to {high:.1%})."
+            f"(90% interval: {low:.0%} to {high:.0%})."
         )
 
     def to_pandas(self) -> Any:

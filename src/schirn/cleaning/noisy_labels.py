@@ -725,9 +725,10 @@ class NoisyLabels:
         has_answers = len(work.whole.answered) > 0
         if not is_idle or not has_answers or not len(work.order) or self.is_share_vague:
             return ""
-        reason = "probably fewer of the others are wrong"
+        fewer = f"fewer than {self.precision:.0%} of the others are wrong"
+        reason = f"probably {fewer}"
         if work.posterior.expects(self.precision):
-            reason = "the answers do not rule out that far fewer of the others are wrong"
+            reason = f"the answers do not rule out that far {fewer}"
         removals = (
             f"At a target of {self.precision:.0%}, only tags that you called wrong are removed, "
             f"because {reason}"
@@ -1070,11 +1071,13 @@ class NoisyLabels:
         if len(getattr(tags, "shape", ())) != 2:
             return apply_changes(tags, self.changes(as_plain(tags), separator=separator))
         column = dict(zip(self.label_names, self.clean.T, strict=True))
+        names = getattr(tags, "column_names", getattr(tags, "columns", ()))
+        # Columns without a name hold no tags.
+        column |= {str(n): np.asarray(tags[n]) for n in names if not str(n).strip()}
         if hasattr(tags, "iloc"):
             clean = {name: column[str(name)] for name in tags.columns}
             return type(tags)(clean, index=tags.index).astype(tags.dtypes)
         if hasattr(tags, "schema"):
-            names = getattr(tags, "column_names", None) or tags.columns
             make = getattr(tags, "from_pydict", type(tags))
             clean = {name: column[name].astype(tags[name].to_numpy().dtype) for name in names}
             return make(clean, schema=tags.schema)
@@ -1103,6 +1106,7 @@ class NoisyLabels:
         -------
         ChangeList
         """
+        check_same_order(("ranking", self), ("cells", cells))
         return changes_of(self, cells, column=column, separator=separator)
 
     # Tell.

@@ -141,6 +141,16 @@ def test_columns_that_could_help_are_named_if_nothing_can_be_removed(table, tmp_
     assert main([*argv, "--answers", str(path)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "columns not used: description; try --text code,description" in printed
+    # The advice holds without asking again, whether rows have ids or not.
+    argv[3] = "code,description"
+    for more in ([], ["--id", "id"]):
+        assert main([*argv, "--answers", str(path), "--json", *more]) == 0
+        assert json.loads(capsys.readouterr().out)["answers"] == len(rows)
+    # The row itself must not have changed in the columns that were shown.
+    content = Path(table).read_bytes()
+    Path(table).write_bytes(content.replace(b",00", b",changed 00"))
+    assert main([*argv, "--answers", str(path)]) == 2
+    assert "has changed since" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("share", "is_chance"), [(0.07, True), (0.104, True), (0.2, False)])

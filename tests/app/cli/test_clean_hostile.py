@@ -22,7 +22,9 @@ def test_duplicate_ids_fall_back_to_row_numbers(items, tmp_path, capsys):
     source = write_csv(tmp_path / "items.csv", items)
     folder = tmp_path / "p"
     assert make_project(source, folder, "--text", "description", "--id", "code") == 0
-    assert "the id '000' occurs more than once" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "the id '000' occurs more than once" in err
+    assert f"schirn review {source} --project {folder} --export FILE" in err
     assert json.loads((folder / "project.json").read_text("utf-8"))["ids"] == [
         str(i + 1) for i in range(160)
     ]

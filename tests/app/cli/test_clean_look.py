@@ -119,6 +119,10 @@ def test_a_vocabulary_is_applied(source, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "spelling" not in out.partition("Table checks")[2]
     assert re.search(r"\nvocabulary +2 lines changed 3 tags in 3 rows\n", out)
+    merges.with_name("drop.csv").write_text("action,tag,accept\ndrop,use::TODO,yes\n")
+    assert clean(source, "--vocabulary", merges.with_name("drop.csv")) == 0
+    said = capsys.readouterr().out
+    assert "1 line changed 0 tags in 0 rows; not in the table: use::TODO\n" in said
     before, after = read_csv(source), read_csv(copy)
     names = {
         tag for row in after for name in ("tags", "tags_removed") for tag in row[name].split(";")
@@ -249,6 +253,9 @@ def test_a_few_semicolons_do_not_hide_that_commas_separate_the_tags(tmp_path, ca
     (tmp_path / "items.csv").write_text(text)
     message = refused(capsys, "clean", source, "--text", "description")
     assert "contain ',' and only 1 ';'" in message
+    for command in ("clean", "vocabulary"):
+        message = refused(capsys, command, source, "--text", "description", "--separator", "|")
+        assert "contain ',' and none '|'" in message
     # Told to use it, the program does, and finds what it is.
     assert clean(source, "--separator", ";", "--strict") == 4
     assert "findings.separator" in capsys.readouterr().err

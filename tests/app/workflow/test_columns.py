@@ -102,7 +102,10 @@ def test_another_separator_in_clearly_more_cells_is_named(make, cells):
         make(rows)
     assert caught.value.parameter == "separator"
     # Whoever names the separator knows it.
-    make(rows, separator=";")
+    make(rows, separator=";").check_chosen_separator()
+    with pytest.raises(InputError, match=r"none '/'; give '[,|]' as the separator"):
+        make(rows, separator="/").check_chosen_separator()
+    make([*rows, {"tags": "a/b"}], separator="/").check_chosen_separator()
 
 
 @pytest.mark.parametrize(

@@ -334,6 +334,8 @@ class _Result:
             parts.append(f"{number(counts['suggested'], 'implied tag')} not added")
         if counts["exclusive"]:
             parts.append(f"{number(counts['exclusive'], 'row')} with exclusive tags")
+        if absent := self.cleaning.source.absent_tags():
+            parts.append(f"not in the table: {brief_list(absent)}")
         return "; ".join(parts)
 
     @property

@@ -128,6 +128,7 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
     if args.labels is None and not usual:
         return None
     source = TagTable(opened, args.data, **tag_roles(args), id=args.id)
+    source.check_chosen_separator()
     values = source.table.numbers(source.labels)
     if values is not None and np.isin(values[~np.isnan(values)], (-1, 0, 1)).all():
         return None

@@ -101,10 +101,11 @@ def run(args: argparse.Namespace) -> None:
             ready=lambda address: _announce(folder, address),
             session=session,
         )
+    place = ["--project", args.project] if args.project else []
     tags = "1 tag" if decided == 1 else f"{decided:,} tags"
     note(
         f"stopped; the decisions on {tags} are in {Path(folder, 'journal.jsonl')}; to write the "
-        f"table: {shlex.join(['schirn', 'review', args.data])} --export FILE"
+        f"table: {shlex.join(['schirn', 'review', args.data, *place])} --export FILE"
     )
 
 

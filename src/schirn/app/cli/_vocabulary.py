@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         stage("reading the table")
         opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
         source = TagTable(opened, args.data, **{name: getattr(args, name) for name in _ROLES})
+        source.check_chosen_separator()
         earlier = read_vocabulary(args.vocabulary) if args.vocabulary else Vocabulary()
         if args.output and Path(args.output).exists():
             earlier = read_vocabulary(args.output)

@@ -2,9 +2,10 @@
 
 The file shows the other tags of the row. It says neither how suspicious a tag is nor why it was
 chosen, which would bias the answers. Its last column records what was asked: the table, the round
-of questions or the draw of a certificate, and a checksum of these, the row number, the tag and the
-content of the row. Lines may therefore be reordered, deleted or merged with those of other files.
-If the table has changed since, rows are found again by id or content, and tags by the vocabulary.
+of questions or the draw of a certificate, the columns of text that were shown, and a checksum of
+these, the row number, the tag and the content of the row. Lines may therefore be reordered, deleted
+or merged with those of other files. If the table has changed since, rows are found again by id or
+content, and tags by the vocabulary.
 Answers about rows or tags that are gone, and edited lines, do not count; a file whose lines are
 mostly about another table is rejected.
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 import numpy as np
 
@@ -41,6 +43,7 @@ _QUESTION = re.compile(
     rf"(?P<kind>{LISTED}|{MISSING}):(?P<table>[0-9a-f]{{12}})"
     r"(?::certificate:(?P<of>[a-z]+):(?P<draw>[0-9]{1,6}):(?P<tags>[0-9a-f]{12}))?"
     r":(?P<round>[0-9]{1,9}-[0-9a-f]{0,8}(?:-[0-9]{1,12}){4})"
+    r"(?::text:(?P<columns>[A-Za-z0-9_.~%,-]+))?"
     r":(?P<id>[0-9a-f]{8}|-):(?P<inclusion>[0-9a-f]{8}):(?P<check>[0-9a-f]{12})"
 )
 
@@ -62,11 +65,17 @@ class RowIdentity(NamedTuple):
     vocabulary : Vocabulary
         What was applied to the tags: answers carry over to the new name of a tag, and those about
         dropped tags do not count.
+    columns : sequence of str
+        Columns of text that `content` is made from.
+    content_of : callable, optional
+        The content of each row made from other columns of text; None if one is not in the table.
     """
 
     ids: Sequence[str] | None = None
     content: Sequence[str] | None = None
     vocabulary: Vocabulary = Vocabulary()
+    columns: Sequence[str] = ()
+    content_of: Callable[[Sequence[str]], Sequence[str] | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,7 @@ def write_questions(
     texts: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
+    columns: Sequence[str] = (),
     earlier: Mapping[tuple[int, str], object] | None = None,
     separator: str = ";",
 ) -> None:
@@ -154,6 +164,8 @@ def write_questions(
     content : sequence of str, optional
         Content of each row, such as its whole text. Answers are rejected if the content or the name
         of their row has changed by then.
+    columns : sequence of str, optional
+        Columns of text that `content` is made from.
     earlier : dict from (row, tag) to Decision, optional
         Earlier answers about rows that have changed since; they are shown.
     separator : str, default=";"
@@ -166,11 +178,12 @@ def write_questions(
         texts=texts,
         ids=ids,
         content=content,
+        columns=columns,
         earlier=earlier,
     )
-    columns = {"id": ids, "text": texts, "before": earlier or None}
+    shown = {"id": ids, "text": texts, "before": earlier or None}
     order = ("row", "id", "text", "tag", "other_tags", "before", "right", "question")
-    names = [name for name in order if columns.get(name, "") is not None]
+    names = [name for name in order if shown.get(name, "") is not None]
     lines = []
     for task in tasks:
         other_tags = _other_tags(ranking, task.row, task.tag, separator)
@@ -196,6 +209,7 @@ def question_tasks(
     texts: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
     content: Sequence[str] | None = None,
+    columns: Sequence[str] = (),
     earlier: Mapping[tuple[int, str], object] | None = None,
 ) -> list[Task]:
     """Return questions with their seals, sorted by row; see `write_questions`.
@@ -210,6 +224,8 @@ def question_tasks(
         The certificate that asks.
     texts, ids, content : sequence of str, optional
         Text, name and content of each row.
+    columns : sequence of str, optional
+        Columns of text that `content` is made from.
     earlier : dict from (row, tag) to Decision, optional
         Earlier answers about rows that have changed since; they are shown.
 
@@ -222,6 +238,8 @@ def question_tasks(
         prefix += f":certificate:{certificate.of}:{certificate.draw}"
         prefix += f":{certificate.tags_sha256[:12]}"
     prefix += f":{_text_of_round(questions.round)}"
+    if shown := _text_of_columns(columns):
+        prefix += f":text:{shown}"
     inclusion = questions.inclusion
     inclusion = np.ones(len(questions)) if inclusion is None else inclusion
     cells = cells_of(questions)
@@ -672,6 +690,14 @@ def _seal(inclusion: float, *bound: Any) -> str:
     return f"{hidden.hex()}:{_digest([*bound, value.hex()]).hex()[:12]}"
 
 
+def _text_of_columns(columns: Iterable[str]) -> str:
+    return ",".join(quote(str(name), safe="", errors="surrogatepass") for name in columns)
+
+
+def _columns_of_text(text: str) -> list[str]:
+    return [unquote(name) for name in text.split(",")]
+
+
 def _id_hash(ids: Sequence[str] | None, i: int) -> str:
     return "-" if ids is None else _digest([ids[i]]).hex()[:8]
 
@@ -696,6 +722,8 @@ class _Rows:
         self._tags = tags
         self._ids = identity.ids
         self._content = identity.content
+        self._content_of = identity.content_of
+        self._contents = {_text_of_columns(identity.columns): identity.content}
         self._column = {name: j for j, name in enumerate(tags.names)}
         self._rows_of: dict[str, np.ndarray] = {}
         names = (*self._column, *self.vocabulary.merges, *self.vocabulary.drops)
@@ -719,14 +747,26 @@ class _Rows:
         -1 and NaN if the row is not in the table.
         """
         prefix = question.string.rsplit(":", 2)[0]
-        for row in self._candidates(question, i, label):
-            bound = (prefix, i, label, "" if self._content is None else self._content[row])
+        content = self._content_asked(question["columns"])
+        for row in self._candidates(question, i, label, content):
+            bound = (prefix, i, label, "" if content is None else content[row])
             inclusion = _inclusion(question["inclusion"], *bound)
             if _seal(inclusion, *bound).partition(":")[2] == question["check"]:
                 return row, inclusion
         return -1, np.nan
 
-    def _candidates(self, question: re.Match[str], i: int, label: str) -> Iterator[int]:
+    def _content_asked(self, columns: str | None) -> Sequence[str] | None:
+        """Return the present content of the rows in the columns that a question showed."""
+        if columns is None or self._content_of is None:
+            return self._content
+        if columns not in self._contents:
+            content = self._content_of(_columns_of_text(columns))
+            self._contents[columns] = self._content if content is None else content
+        return self._contents[columns]
+
+    def _candidates(
+        self, question: re.Match[str], i: int, label: str, content: Sequence[str] | None
+    ) -> Iterator[int]:
         """Yield the rows that a question may be about."""
         has_row = i < self._tags.n_rows
         if self._ids is not None and question["id"] != "-":
@@ -736,7 +776,7 @@ class _Rows:
         elif question["table"] == self.digest:
             if has_row:
                 yield i
-        elif self._content is not None:
+        elif content is not None:
             # Rows without a name are recognised by their content.
             now = self.vocabulary.merges.get(label, label)
             rows = np.arange(self._tags.n_rows)
@@ -745,7 +785,7 @@ class _Rows:
             nearest = rows[np.argsort(np.abs(rows - i), kind="stable")][:_MOST_COMPARED]
             # The tag may have been removed from its row.
             candidates = [i, *nearest.tolist()] if has_row else nearest.tolist()
-            yield from (row for row in candidates if self._content[row])
+            yield from (row for row in candidates if content[row])
 
     @cached_property
     def _by_id(self) -> dict[str, list[int]]:

@@ -243,6 +243,17 @@ class TagTable:
         """Changes and suggestions of the vocabulary."""
         return apply_vocabulary(self._vocabulary, self._listed, self._add_implied)
 
+    def absent_tags(self) -> list[str]:
+        """Return the tags of accepted lines of the vocabulary that the table does not have.
+
+        Returns
+        -------
+        list of str
+        """
+        names = [line.tag for line in self._vocabulary.accepted]
+        present = {tag for rows in (self._listed, self.applied.rows) for row in rows for tag in row}
+        return [name for name in dict.fromkeys(names) if name not in present]
+
     def tags(self) -> list[list[str]]:
         """Return the tags of each row, after the vocabulary.
 
@@ -300,8 +311,18 @@ class TagTable:
                 f"again if {mark!r} separates them now"
             )
 
+    def check_chosen_separator(self) -> None:
+        """Raise InputError if no cell contains the separator, but most contain another.
+
+        A semicolon that was chosen is believed: then every cell may be one tag.
+        """
+        cells = self.table.column(self.labels)
+        is_used = any(isinstance(cell, str) and self.separator in cell for cell in cells)
+        if self.separator != ";" and not is_used and not self.tag_cells.notation:
+            self._check_separator()
+
     def _check_separator(self) -> None:
-        """Raise InputError if most cells have another separator instead of the default."""
+        """Raise InputError if most cells have another separator instead."""
         mark, sentence = self._other_separator()
         if mark:
             raise InputError(
@@ -607,14 +628,40 @@ class TagTable:
         -------
         list of str
         """
+        return self._joined(self.text_columns())
+
+    def text_columns(self) -> list[str]:
+        """Return the columns of `texts`.
+
+        Returns
+        -------
+        list of str
+        """
         if self._text is not None:
-            columns = [self.table.column(name) for name in self._text]
-        else:
-            used = {self.labels, self._known_clean, self._group, self._image, self._features}
-            names = [name for name in self.table.columns if name not in used]
-            names = [name for name in names if text_cells(self.table, name)]
-            columns = [self.table.column(name) for name in names]
-            columns = [column for column in columns if to_numbers(column) is None]
+            return list(self._text)
+        used = {self.labels, self._known_clean, self._group, self._image, self._features}
+        names = [name for name in self.table.columns if name not in used]
+        names = [name for name in names if text_cells(self.table, name)]
+        return [name for name in names if to_numbers(self.table.column(name)) is None]
+
+    def texts_of(self, columns: Sequence[str]) -> list[str] | None:
+        """Return the text of each row in other columns; None if one is not in the table.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of columns.
+
+        Returns
+        -------
+        list of str or None
+        """
+        has_all = all(name in self.table.columns for name in columns)
+        return self._joined(columns) if has_all else None
+
+    def _joined(self, names: Sequence[str]) -> list[str]:
+        """Return the cells of some columns, joined by row."""
+        columns = [self.table.column(name) for name in names]
         texts = [" ".join(str(cell) for cell in row if cell) for row in zip(*columns, strict=True)]
         return texts or [""] * self.table.n_rows
 

@@ -230,7 +230,7 @@ class TableCleaning:
                 ("categories", options.categories),
             )
         }
-        return TagTable(
+        source = TagTable(
             table,
             self.path,
             labels=options.labels,
@@ -246,6 +246,8 @@ class TableCleaning:
             known_clean=options.known_clean,
             image_root=options.image_root,
         )
+        source.check_chosen_separator()
+        return source
 
     @cached_property
     def tags(self) -> Tags:
@@ -518,6 +520,7 @@ class TableCleaning:
             "texts": self.texts if any(self.texts) else None,
             "ids": self.ids if self.options.id else None,
             "content": self._row_content,
+            "columns": self.source.text_columns(),
             "earlier": None if is_certificate else self.carried.changed,
         }
 
@@ -656,6 +659,8 @@ class TableCleaning:
             ids=None if self.id_column is None else self.ids,
             content=self._row_content,
             vocabulary=self.source.vocabulary,
+            columns=self.source.text_columns(),
+            content_of=self._content_of,
         )
         return read_answers(paths, self.tags, identity, on_note=self._note)
 
@@ -681,7 +686,15 @@ class TableCleaning:
     @cached_property
     def _row_content(self) -> list[str]:
         """Content of each row: its whole text or, without text, a hash of its other cells."""
-        texts = self.source.texts()
+        return self._with_hashes(self.source.texts())
+
+    def _content_of(self, columns: Sequence[str]) -> list[str] | None:
+        """Return the content of each row in some columns of text; None if one is absent."""
+        texts = self.source.texts_of(columns)
+        return None if texts is None else self._with_hashes(texts)
+
+    def _with_hashes(self, texts: list[str]) -> list[str]:
+        """Return texts, with a hash of the other cells in place of empty ones."""
         if all(texts):
             return texts
         hashes = self.source.row_hashes()
