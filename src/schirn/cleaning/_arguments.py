@@ -22,7 +22,7 @@ SEPARATORS = (";", ",", "|", "/", "\t")
 _DEFAULT = SEPARATORS[0]
 # Below this share of the cells, the separator may be part of a tag.
 _STRAY = 0.05
-# Another separator in so many times as many cells is the one that the table uses.
+# The table uses another separator if it is in at least this many times as many cells.
 _CLEARLY = 10
 
 
