@@ -123,9 +123,9 @@ def _check_separator(rows: list[Any], separator: str, parameter: str) -> None:
     texts = [row for row in rows if isinstance(row, str)]
     if separator != _DEFAULT and any(separator in text for text in texts):
         return
-    found = other_separator(texts, separator)
-    if found is not None and not TagCells.of(texts, separator).notation:
-        mark, count = found
+    dominant = other_separator(texts, separator)
+    if dominant is not None and not TagCells.of(texts, separator).notation:
+        mark, count = dominant
         raise InputError(
             f"most strings of {parameter} contain {mark!r} and {count} {separator!r}; pass "
             f"separator={mark!r} if it separates tags, and otherwise a list of tags per row",
@@ -138,10 +138,10 @@ def _without_blank_columns(tags: Tags) -> Tags:
     has_name = np.array([bool(name.strip()) for name in tags.names], dtype=bool)
     if has_name.all():
         return tags
-    kept = has_name[tags.column]
-    column = (np.cumsum(has_name) - 1)[tags.column[kept]]
+    is_named = has_name[tags.column]
+    column = (np.cumsum(has_name) - 1)[tags.column[is_named]]
     names = [name for name in tags.names if name.strip()]
-    return Tags(tags.row[kept], column, tags.n_rows, names)
+    return Tags(tags.row[is_named], column, tags.n_rows, names)
 
 
 def _without_blanks(row: Any) -> Any:
@@ -176,14 +176,14 @@ def other_separator(
         The mark, and in words how many cells have the separator: "none" or "only 3".
     """
     texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
-    own = [cell for cell in texts if separator in cell]
-    n_own = len(own)
+    with_separator = [cell for cell in texts if separator in cell]
+    n_own = len(with_separator)
     count = f"only {n_own:,}" if n_own else "none"
     for mark in SEPARATORS:
         n_other = sum(mark in cell and cell not in usual for cell in texts)
         if mark == separator or 2 * n_other <= len(texts):
             continue
-        n_both = sum(mark in cell for cell in own)
+        n_both = sum(mark in cell for cell in with_separator)
         is_rare = _CLEARLY * n_own <= n_other and 2 * n_both < n_own
         if n_own <= _STRAY * len(texts) or is_rare:
             return mark, count

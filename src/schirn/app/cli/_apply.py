@@ -124,13 +124,15 @@ def change_table(args: argparse.Namespace, forward: bool) -> int:
 
 def _warn_of_separators(changes: ChangeList, cells: list[Any], about: dict[str, Any]) -> None:
     """Warn of a new tag that holds another separator, as an edited list may."""
-    found = foreign_separators(changes, cells, **about)
-    if found:
-        row, tag, mark = found[0]
-        more = f", and {number(len(found) - 1, 'more such tag')}" if len(found) > 1 else ""
+    foreign = foreign_separators(changes, cells, **about)
+    if foreign:
+        row, tag, mark = foreign[0]
+        others_text = (
+            f", and {number(len(foreign) - 1, 'more such tag')}" if len(foreign) > 1 else ""
+        )
         note(
             f"note: row {row + 1} gets the new tag {brief(tag)}, which contains {mark!r}, but the "
-            f"separator of the list is {changes.separator!r}{more}",
+            f"separator of the list is {changes.separator!r}{others_text}",
             error=True,
         )
 

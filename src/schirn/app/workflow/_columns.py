@@ -331,10 +331,10 @@ class TagTable:
 
     def _other_separator(self, usual: Collection[str] = ()) -> tuple[str, str]:
         """Return the likely separator and a sentence about it, or two empty strings."""
-        found = other_separator(self.table.column(self.labels), self.separator, usual)
-        if found is None:
+        dominant = other_separator(self.table.column(self.labels), self.separator, usual)
+        if dominant is None:
             return "", ""
-        mark, count = found
+        mark, count = dominant
         said = f"most cells of {brief(self.labels)} contain {mark!r} and {count} {self.separator!r}"
         return mark, f"{self.path}: {said}"
 

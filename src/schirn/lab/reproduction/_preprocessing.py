@@ -89,10 +89,10 @@ def preprocessing(results: Sequence[Record], rows: Sequence[Record]) -> Study:
     body = []
     settings = dict.fromkeys((r["dataset"].partition(_MARK)[0], r["r"]) for r in results)
     for dataset, level in settings:
-        found = {"none": _precisions(rows, dataset, level)}
+        precisions = {"none": _precisions(rows, dataset, level)}
         for t in THRESHOLDS:
-            found[f"{t:g}"] = _precisions(results, _name(dataset, t), level)
-        for threshold, values in found.items():
+            precisions[f"{t:g}"] = _precisions(results, _name(dataset, t), level)
+        for threshold, values in precisions.items():
             line = [Cell(dataset), Cell("" if level is None else str(level)), Cell(threshold)]
             body.append([*line, *(_cell(values[method]) for method in METHODS)])
     notes = [
@@ -116,10 +116,10 @@ def _cell(values: Sequence[float]) -> Cell:
 
 def _precisions(results: Iterable[Record], dataset: str, level: Any) -> dict[str, list[float]]:
     """Average precisions of the finished fits of a setting, by method."""
-    found: dict[str, list[float]] = {method: [] for method in METHODS}
+    precisions: dict[str, list[float]] = {method: [] for method in METHODS}
     for result in results:
         value = result["metrics"].get(_METRIC)
         here = (result["dataset"], result["r"]) == (dataset, level)
-        if here and result["method"] in found and value is not None:
-            found[result["method"]].append(value)
-    return found
+        if here and result["method"] in precisions and value is not None:
+            precisions[result["method"]].append(value)
+    return precisions
