@@ -126,9 +126,15 @@ def test_minmax_makes_ranges_irrelevant(cls, small):
     assert wide.n_capped_ == 0
 
 
-def test_a_sparse_matrix_with_negative_values_is_not_shifted(small):
-    with pytest.raises(InputError, match="would turn the zeros of the sparse X"):
-        ParticleMAP(scale="minmax").fit(sp.csr_array(small.X), small.candidates)
+@BOTH
+def test_minmax_divides_sparse_features_by_their_largest_absolute_value(cls, small):
+    sparse = sp.csr_array(small.X)
+    model = cls(scale="minmax").fit(sparse, small.candidates)
+    divided = small.X / np.abs(small.X).max(axis=0)
+    expected = cls().fit(sp.csr_array(divided), small.candidates)
+    np.testing.assert_allclose(
+        model.decision_function(sparse), expected.decision_function(divided), atol=1e-9
+    )
 
 
 @BOTH

@@ -149,7 +149,8 @@ class ParticleVLS(_Particle):
         Count a row among its own neighbours in the graph, as the released program does. The row is
         then reconstructed from itself, and hardly anything is propagated.
     scale : {"none", "minmax"}
-        "minmax" brings every feature to [0, 1] first. The authors use unscaled features
+        "minmax" brings every feature to [0, 1] first; features of a sparse X are divided by their
+        largest absolute value instead, so that zeros stay zero. The authors use unscaled features
         ("none"), which is slow and inaccurate if their ranges differ widely.
     folds : int
         0 scores the training rows, which calibrate `predict_proba`, by machines trained on them; 5
@@ -237,7 +238,8 @@ class ParticleMAP(_Particle):
         Rule of `predict`. "minmax" scales the odds of every row to [0, 1] and cuts at one half, as
         published, so every row gets a label; "map" predicts labels whose odds exceed one.
     scale : {"none", "minmax"}
-        "minmax" brings every feature to [0, 1] first. The authors use unscaled features
+        "minmax" brings every feature to [0, 1] first; features of a sparse X are divided by their
+        largest absolute value instead, so that zeros stay zero. The authors use unscaled features
         ("none"), which is slow and inaccurate if their ranges differ widely.
     folds : int
         0 counts the wins of the training rows by machines trained on them; 5 counts them out of

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from reference.particle import plain_confidences, plain_credible, plain_odds, plain_votes
 
 from schirn.datasets import make_partial_multilabel
-from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers._pairwise import SVMOptions, cast_votes
 from schirn.lab.rivals.solvers._particle import (
     credible_labels,
@@ -99,7 +98,15 @@ def test_unit_range():
     X = np.array([[0.0, 2.0, -1.0], [4.0, 2.0, 3.0]])
     scaling = unit_range(X)
     np.testing.assert_allclose(scaling.apply(X), [[0, 0, 0], [1, 0, 1]])
-    sparse = sp.csr_array(np.abs(X[:, :1]))
-    np.testing.assert_allclose(unit_range(sparse).apply(sparse).toarray(), [[0], [1]])
-    with pytest.raises(InputError, match=r"column 2 starts at -1"):
-        unit_range(sp.csr_array(X * [1, 0, 1]))
+
+
+def test_unit_range_keeps_the_zeros_of_sparse_rows():
+    X = sp.csr_array([[0.0, 2.0, -1.0, 0.0], [4.0, 2.0, 0.5, 0.0], [1.0, 1.0, 0.0, 0.0]])
+    scaled = unit_range(X).apply(X)
+    np.testing.assert_allclose(scaled.toarray(), [[0, 1, -1, 0], [1, 1, 0.5, 0], [0.25, 0.5, 0, 0]])
+    assert scaled.nnz == X.nnz
+    nonnegative = X[:, [0, 3]]
+    np.testing.assert_allclose(
+        unit_range(nonnegative).apply(nonnegative).toarray(),
+        unit_range(nonnegative.toarray()).apply(nonnegative.toarray()),
+    )

@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 from schirn._input import Array
 from schirn._progress import stage, track
-from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers._pairwise import (
     PairModels,
     SVMOptions,
@@ -36,16 +35,18 @@ class CredibleLabels(NamedTuple):
 
 
 def unit_range(X: "Array | sp.csr_array") -> Scaling:
-    """Scale every feature to [0, 1]; a sparse X must start at 0, to stay sparse."""
-    scaling = minmax(X, 0, 1)
-    if sp.issparse(X) and scaling.shift.any():
-        column = int(np.flatnonzero(scaling.shift)[0])
-        raise InputError(
-            f'scale="minmax" would turn the zeros of the sparse X into other values (column '
-            f"{column} starts at {X[:, [column]].min():g}); make X dense or scale it first",
-            parameter="scale",
-        )
-    return scaling
+    """Scale every feature to [0, 1]; divide a sparse one by its largest absolute value.
+
+    The zeros of a sparse X stay zero. If its values are nonnegative and every column has a zero,
+    both scalings are the same.
+    """
+    if not sp.issparse(X):
+        return minmax(X, 0, 1)
+    largest = abs(X).max(axis=0).toarray().ravel()
+    # The reciprocal of a tiny value overflows.
+    varies = largest > 2 * np.finfo(X.dtype).tiny
+    factor = np.divide(1.0, largest, out=np.zeros_like(largest), where=varies)
+    return Scaling(factor, np.zeros_like(factor))
 
 
 def credible_labels(
