@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from app.cli.clean_helpers import make_items, read_csv, refused
@@ -367,18 +366,6 @@ def test_without_a_state_nothing_is_known_about_training(place, capsys):
         capsys.readouterr()
         assert update("--json") == 0
         assert json.loads(capsys.readouterr().out)["advice"] == []
-
-
-def test_a_state_without_the_rows_of_training_is_read(place):
-    write("items.csv", range(200), changed=range(60))
-    assert update() == 0
-    state = TagState.read("m.state.npz")
-    none = state.training_rows[:0]
-    replace(state, training_rows=none, training_tags=none).write("old.npz")
-    old = TagState.read("old.npz")
-    assert len(old.training_rows) == 140
-    assert set(old.training_rows) < set(state.training_rows)
-    assert set(old.training_tags) < set(state.training_tags)
 
 
 def test_an_undo_lasts_if_it_is_kept(place, capsys):

@@ -4,11 +4,13 @@ import csv
 import json
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import numpy as np
 
+from schirn._files import file_hash
 from schirn.app.review._project import checksum
 
 DECISIONS = ("keep", "drop", "swap")
@@ -20,6 +22,10 @@ def write_project(folder, items, labels, **head):
     The labels of the second dictionary are suggested. The table has the columns id, text and tags.
     """
     folder.mkdir(exist_ok=True)
+    options = {"newline": "", "encoding": "utf-8", "errors": "replace"}
+    with (folder / "table.csv").open("w", **options) as stream:
+        rows = [(name, text, ";".join(tags)) for name, text, tags, *_ in items]
+        csv.writer(stream).writerows([("id", "text", "tags"), *rows])
     document = {
         "format": "schirn-review",
         "version": 6,
@@ -36,8 +42,8 @@ def write_project(folder, items, labels, **head):
             "separator": ";",
             "content": [],
             "vocabulary": [],
-        }
-        | {"text": ["text"]},
+            "text": ["text"],
+        },
         **head,
     }
     tags = [
@@ -55,17 +61,22 @@ def write_project(folder, items, labels, **head):
     }
     np.savez(folder / "tags.npz", **arrays)
     sign(folder, document)
-    options = {"newline": "", "encoding": "utf-8", "errors": "replace"}
-    with (folder / "table.csv").open("w", **options) as stream:
-        rows = [(name, text, ";".join(tags)) for name, text, tags, *_ in items]
-        csv.writer(stream).writerows([("id", "text", "tags"), *rows])
     return folder
 
 
 def sign(folder, head):
-    """Write project.json with its checksum."""
+    """Write project.json with the checksums of the table and of itself."""
+    table = folder / Path(head["table"]["file"]).name
+    if table.is_file():
+        head = {**head, "table": {**head["table"], "sha256": file_hash(table)}}
     head = {**head, "sha256": checksum(head, folder / "tags.npz")}
     (folder / "project.json").write_text(json.dumps(head), "utf-8")
+
+
+def replace_table(folder, content):
+    """Replace the table of a project, with a correct checksum."""
+    (folder / "table.csv").write_bytes(content.encode("utf-8"))
+    sign(folder, json.loads((folder / "project.json").read_text("utf-8")))
 
 
 def change_tags(folder, **arrays):

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from app.review.review_helpers import sign
+from app.review.review_helpers import replace_table
 
 from schirn.app.cli import main
 from schirn.app.review import open_session
@@ -157,13 +157,6 @@ def test_a_table_that_has_changed_is_not_copied(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
-def edit(folder, content):
-    """Replace the table of a project, and leave out its checksum."""
-    (folder / "table.csv").write_text(content)
-    head = json.loads((folder / "project.json").read_text())
-    sign(folder, {**head, "table": {**head["table"], "sha256": ""}})
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -174,7 +167,7 @@ def edit(folder, content):
 )
 def test_a_damaged_table(tmp_path, content, says):
     folder = make(tmp_path, write_csv(tmp_path / "items.csv"))
-    edit(folder, content)
+    replace_table(folder, content)
     session = open_session(folder, write=False)
     with pytest.raises(DataError, match=says):
         session.write_table(tmp_path / "out.csv")
@@ -182,7 +175,7 @@ def test_a_damaged_table(tmp_path, content, says):
 
 def test_a_table_with_other_tags(tmp_path):
     folder = make(tmp_path, write_csv(tmp_path / "items.csv"))
-    edit(folder, (folder / "table.csv").read_text().replace("dog; beach", "cow"))
+    replace_table(folder, (folder / "table.csv").read_text().replace("dog; beach", "cow"))
     with pytest.raises(InputError, match=r"row 1: 'dog' is not among the tags of 'cow'"):
         open_session(folder, write=False).changes()
 

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from app.review.review_helpers import change_tags, sign, write_project
+from app.review.review_helpers import change_tags, replace_table, sign, write_project
 
 from schirn.app.review import begin_review, open_session
 from schirn.app.review._session import Conflict
@@ -181,9 +181,9 @@ def test_contradictions_are_refused_and_nothing_is_written(tmp_path):
 def test_a_dropped_tag_goes_under_the_names_that_were_merged_before(tmp_path):
     merge = VocabularyLine("merge", "Dog", "dog", accept="yes")
     items = [("a", "x", ["dog", "sea"]), ("b", "x", ["dog"]), ("c", "x", ["sea"])]
-    session = open_session(make(tmp_path / "project", items, [merge]))
-    table = tmp_path / "project" / "table.csv"
-    table.write_text("id,text,tags\na,x,Dog;sea\nb,x,dog\nc,x,sea\n")
+    folder = make(tmp_path / "project", items, [merge])
+    replace_table(folder, "id,text,tags\na,x,Dog;sea\nb,x,dog\nc,x,sea\n")
+    session = open_session(folder)
     session.act({"action": "rule", "label": "dog", "rule": "drop"}, session.sequence)
     assert tags_of(session, tmp_path) == {"a": "sea", "b": "", "c": "sea"}
     session.journal.close()
@@ -379,9 +379,8 @@ def random_project(folder, rng):
     names = [name for name in NAMES[:4] if name not in before.merges | dict.fromkeys(before.drops)]
     suggested = [(f"i{i}", name) for i in range(12) for name in names if name not in ranked[i]]
     make(folder, items, [*before, *lines[3:]], suggested)
-    with (folder / "table.csv").open("w", newline="") as stream:
-        rows = [(f"i{i}", "x", ";".join(row)) for i, row in enumerate(tags)]
-        csv.writer(stream).writerows([("id", "text", "tags"), *rows])
+    lines = [f"i{i},x,{';'.join(row)}\n" for i, row in enumerate(tags)]
+    replace_table(folder, "".join(["id,text,tags\n", *lines]))
     return open_session(folder), before, tags
 
 

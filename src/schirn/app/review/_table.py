@@ -154,7 +154,7 @@ class ProjectTable:
         roles = self.roles
         table = self._opened
         if table is None:
-            if roles.sha256 and file_hash(self.path) != roles.sha256:
+            if file_hash(self.path) != roles.sha256:
                 raise DataError(
                     f"{self.path}: damaged or edited (wrong checksum); start the review again from "
                     f"the table"

@@ -25,7 +25,7 @@ from schirn.labels.tags import Tags, read_tags
 from schirn.linalg.arrays import to_numpy
 
 _FORMAT = "schirn-state"
-_VERSION = 2
+_VERSION = 3
 # Maximum number of features whose means are compared, and of rows for the means in training.
 _MOST_FEATURES = 200
 _MOST_ROWS = 5000
@@ -111,7 +111,7 @@ class TagState:
         without features.
     removed : (m,) bool array
     departed : (m,) bool array
-        Tags that were removed and have left the table since; empty in older files.
+        Tags that were removed and have left the table since.
     training_rows, training_tags : uint64 arrays
         Checksums of the rows of the training table with their content, and of their tags.
     has_limit : bool
@@ -186,24 +186,12 @@ class TagState:
                 raise ValueError
             head["profile"] = FeatureProfile(**head["profile"])
             head["summary"] = head["summary"] and RunSummary(**head["summary"])
-            return cls(**head, **values)._with_training()
+            return cls(**head, **values)
         except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
             raise DataError(
                 f"{path}: not the state of an update, damaged, or of another version of schirn; "
                 f"delete it to judge all rows again"
             ) from None
-
-    def _with_training(self) -> "TagState":
-        """Return the state with what is known about the training table, which older files lack."""
-        if len(self.training_rows) or not self.ids:
-            return self
-        marks = marks_of(self.ids, self.hashes, self.names, self.row, self.column)
-        is_of_training = ~self.is_fresh
-        return replace(
-            self,
-            training_rows=marks.rows[is_of_training],
-            training_tags=marks.tags[is_of_training[self.row]],
-        )
 
     def find(self, rows: RowContent, cells: Tags) -> "Match":
         """Find the rows and tags of a table in this state.
