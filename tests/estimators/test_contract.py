@@ -103,9 +103,17 @@ class KeepsItsFirstWeights(schirn.CandidateRidge):
     """Starts where the last fit of the same object ended."""
 
     def _fit(self, X, Y):
-        bias = getattr(self, "bias_", 0.0)
-        self.bias_ = float(X.sum())
+        bias = getattr(self, "_bias", 0.0)
+        self._bias = float(X.sum())
         return super()._fit(X + bias, Y)
+
+
+class CountsItsFits(schirn.CandidateRidge):
+    def _fit(self, X, Y):
+        if hasattr(self, "_is_fitted"):
+            self._is_refitted = True
+        self._is_fitted = True
+        return super()._fit(X, Y)
 
 
 class ReadsTheCallStack(schirn.CandidateRidge):
@@ -163,6 +171,7 @@ BROKEN = {
     ScalesByTheTestRows: ("rows_alone", "gives a row other values alone than with all rows."),
     RemembersEarlierFits: ("hidden_state", "a class or a global has changed."),
     KeepsItsFirstWeights: ("hidden_state", "after a fit of the same object on other rows."),
+    CountsItsFits: ("hidden_state", "A second fit leaves _is_refitted of the first one."),
     ReadsTheCallStack: ("call_stack", "if the true labels are on the call stack."),
     ReadsTracebacks: ("call_stack", "if the true labels are on the call stack."),
     ReadsGlobals: ("globals", "if the true labels are in global variables."),

@@ -386,3 +386,23 @@ def test_values_that_overflow_are_named_wherever_the_rows_live(data, cls, value)
     ):
         with pytest.raises(InputError, match=r"X (holds|contains) .* at row 60, column 2"):
             fit()
+
+
+@pytest.mark.parametrize("cls", [Schirn, Sieve])
+@pytest.mark.parametrize("place", ["files", "device"])
+def test_a_refit_elsewhere_forgets_the_rows_of_the_first_fit(cls, place, data, tmp_path):
+    pd = pytest.importorskip("pandas", reason="the first fit takes a DataFrame")
+    X, Y = data
+    if place == "device":
+        torch = pytest.importorskip("torch", reason="rows on a device need torch")
+        rows = torch.asarray(X[50:])
+    else:
+        np.save(tmp_path / "rows.npy", X[50:])
+        rows = RowFile(tmp_path / "rows.npy", block_rows=30)
+    first = pd.DataFrame(X[:90]).add_prefix("feature ")
+    model = cls().fit(first, Y[:90]).fit(rows, Y[50:])
+    fresh = cls().fit(rows, Y[50:])
+    assert set(vars(model)) == set(vars(fresh))
+    np.testing.assert_array_equal(model.decision_function(X), fresh.decision_function(X))
+    with_first = model.disambiguate(X[:90], Y[:90])
+    np.testing.assert_array_equal(with_first, fresh.disambiguate(X[:90], Y[:90]))

@@ -151,6 +151,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """
         self._check()
         state = dict(vars(self))
+        self._forget_fit()
         try:
             with ExitStack() as around:
                 if self._continues and self.checkpoint is not None:
@@ -177,6 +178,18 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             if isinstance(error, np.linalg.LinAlgError):
                 raise self._not_finite(str(error)) from error
             raise
+
+    def _forget_fit(self) -> None:
+        """Delete the attributes of an earlier fit.
+
+        Which attributes a fit sets depends on where the rows are: only rows in memory, for example,
+        are recognised later.
+        """
+        parameters = self.get_params(deep=False)
+        for name in list(vars(self)):
+            is_fitted = name.endswith("_") and not name.startswith("_")
+            if name not in parameters and (is_fitted or name == "_cardinality_cut"):
+                delattr(self, name)
 
     def _fit_elsewhere(self, X: Any, y: Any, label_names: Any) -> None:
         """Train on rows that are not in main memory."""

@@ -298,6 +298,8 @@ def check_hidden_state(cls: Factory, **params: Any) -> None:
             np.array_equal(scores(later), first),
             f"the scores change after a fit of {what} object on other rows",
         )
+    leftover = set(vars(model)) - set(vars(_fit(cls(**params), data.X, data.candidates)))
+    _holds(not leftover, f"a second fit leaves {', '.join(sorted(leftover))} of the first one")
 
 
 def _state(cls: Factory) -> list[str]:

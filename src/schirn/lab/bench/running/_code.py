@@ -16,8 +16,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PACKAGES = (
-    *("_input", "features", "labels", "lab.rivals", "linalg", "estimators", "model_selection"),
-    *("noise", "scale", "solvers"),
+    "_input",
+    "_text",
+    "_text_features",
+    "estimators",
+    "features",
+    "lab.rivals",
+    "labels",
+    "linalg",
+    "metrics",
+    "model_selection",
+    "noise",
+    "scale",
+    "solvers",
 )
 _EXECUTE = "schirn.lab.bench.running._execute"
 
@@ -113,6 +124,8 @@ def _describe(node: ast.AST) -> Iterator[str]:
                 yield from _describe(item)
             elif item is not None and not isinstance(item, ast.AST):
                 yield f"{name}={item!r}"
+    # Without an end mark, a statement inside a block would look like one after it.
+    yield "end"
 
 
 def _is_docstring(node: ast.AST) -> bool:
