@@ -1,14 +1,17 @@
 """A suite goes on where its packed results end, on any machine, and writes its pages."""
 
 import copy
+import gzip
 import json
 
 import pytest
 
 from schirn.app.cli import main
 from schirn.lab.bench import suite as suites
+from schirn.lab.bench.running import _methods as planning
 from schirn.lab.bench.suite import checksums, read_suite
 from schirn.lab.leaderboard import _standing as standing
+from schirn.lab.leaderboard import _submission as submission
 from schirn.lab.leaderboard import _update as updates
 from schirn.lab.leaderboard import check_results, update_leaderboard
 from schirn.lab.leaderboard._pages import read_results
@@ -98,6 +101,55 @@ def test_results_that_are_not_of_the_suite_are_dropped(short, tmp_path):
     assert len(reports) == 6
     packed = read_results([tmp_path / "packed"])
     assert {r["r"] for r in packed if r["dataset"] == "other"} == {1}
+
+
+@pytest.fixture
+def edited(monkeypatch):
+    """Return a function after which the code of all methods has another checksum."""
+
+    def edit():
+        monkeypatch.setattr(planning, "code_checksum", lambda cls: cls.__name__.ljust(64, "0"))
+        submission._usual_method.cache_clear()
+
+    yield edit
+    monkeypatch.undo()
+    submission._usual_method.cache_clear()
+
+
+def test_results_are_kept_if_an_edit_of_the_code_does_not_change_them(short, edited, tmp_path):
+    reports = []
+    before = update(tmp_path, "one", reports)
+    metrics = [r["metrics"] for r in read_results([tmp_path / "packed"])]
+    edited()
+    reports.clear()
+    after = update(tmp_path, "two", reports, renew=2)
+    assert reports == []
+    assert (after.n_renewed, after.n_stale, after.n_new) == (12, 0, 0)
+    assert after.progress.is_complete
+    renewed = read_results([tmp_path / "packed"])
+    assert [r["metrics"] for r in renewed] == metrics
+    assert {r["code_sha256"] for r in renewed} == {name.ljust(64, "0") for name in METHODS}
+    check = check_results(tmp_path / "packed", reruns=1)
+    assert (check.verdict, check.verified, check.recomputed) == ("verified", 12, 12)
+    assert before.n_renewed == 0
+
+
+def test_results_that_differ_are_computed_again(short, edited, tmp_path):
+    reports = []
+    update(tmp_path, "one", reports)
+    path = tmp_path / "packed" / "pml-2.jsonl.gz"
+    results = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    for result in results:
+        if result["method"] == "Sieve":
+            result["metrics"]["average_precision"] += 2e-5
+    lines = "".join(json.dumps(result) + "\n" for result in results)
+    path.write_bytes(gzip.compress(lines.encode()))
+    edited()
+    reports.clear()
+    after = update(tmp_path, "two", reports, renew=1)
+    assert {result["method"] for result in reports} == {"Sieve"}
+    assert (after.n_renewed, after.n_stale, after.n_new) == (8, 4, 4)
+    assert "average_precision is" in after.differing["Sieve"]
 
 
 def test_on_the_command_line(short, tmp_path, capsys):

@@ -7,8 +7,15 @@ import pytest
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import DataError
 from schirn.lab.bench import Batch, read_rows, run
+from schirn.lab.bench.running import _methods as planning
 from schirn.lab.bench.running._plan import plan_runs
-from schirn.lab.reproduction._kept import keep_results, progress_of, read_kept, restore_results
+from schirn.lab.reproduction._kept import (
+    keep_results,
+    progress_of,
+    read_kept,
+    renew_kept,
+    restore_results,
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +78,14 @@ def test_a_damaged_file_gets_one_sentence(content, tmp_path):
     with pytest.raises(DataError, match=r"kept\.gz holds no results of schirn reproduce"):
         read_kept(path)
     assert read_kept(tmp_path / "absent.gz") == {}
+
+
+def test_fits_are_kept_if_an_edit_of_the_code_does_not_change_them(request_, tmp_path, monkeypatch):
+    run(**request_, output=tmp_path / "a" / "rows", jobs=0)
+    path = tmp_path / "kept.jsonl.gz"
+    keep_results(path, [batch(tmp_path / "a" / "rows", request_)])
+    monkeypatch.setattr(planning, "code_checksum", lambda cls: cls.__name__.ljust(64, "0"))
+    edited = batch(tmp_path / "b" / "rows", request_)
+    assert restore_results(path, [edited]) == 0
+    assert renew_kept(path, [edited], 1) == ["rows: 4 fits of changed code were kept"]
+    assert restore_results(path, [edited]) == 4

@@ -60,6 +60,8 @@ from schirn.lab.bench.running._plan import Run as Run
 from schirn.lab.bench.running._plan import Settings
 from schirn.lab.bench.running._plan import method_runs as method_runs
 from schirn.lab.bench.running._plan import plan_runs as plan_runs
+from schirn.lab.bench.running._renewal import Renewal as Renewal
+from schirn.lab.bench.running._renewal import renew_results as renew_results
 from schirn.lab.bench.running._run import DEFAULT_METHODS, run
 from schirn.lab.bench.running._run import results_of as results_of
 from schirn.lab.bench.running._scores import compute_metrics as compute_metrics

@@ -179,6 +179,21 @@ def identity(result: Result) -> tuple[Any, ...]:
     return tuple(result[name] for name in IDENTITY)
 
 
+def seconds(result: Result) -> float:
+    """Return the seconds that search and fit took.
+
+    Parameters
+    ----------
+    result : dict
+        A result.
+
+    Returns
+    -------
+    float
+    """
+    return float(sum(result[name] or 0 for name in ("tune_seconds", "fit_seconds")))
+
+
 def content_key(fields: dict[str, Any]) -> str:
     """Return 40 hex digits that change with anything that determines the result of a run.
 

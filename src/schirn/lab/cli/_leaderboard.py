@@ -33,6 +33,7 @@ folder DIR  folder of the packed results
 --methods LIST:names = all  methods as in schirn bench
 -o, --output DIR = build/suite  folder for results that are not packed yet
 --pages FILE+  Markdown pages whose blocks <!-- leaderboard:NAME --> are written
+--renew N:natural = 0  runs to repeat for each method whose code has changed
 --jobs N:natural = 1  number of processes
 --stop-after T:duration  stop after this time, such as 2h; the same command resumes it
 """
@@ -124,8 +125,9 @@ def run_update(args: argparse.Namespace) -> None:
     """Continue a suite from its packed results, pack what is new, and write the pages.
 
     Packed results may come from another machine. Results of methods whose code has changed since
-    are dropped and computed again. What is not packed yet stays in the output folder, so that
-    nothing is lost.
+    are dropped and computed again, unless --renew repeats some of them and all agree: then the
+    edit did not change results, and they are kept. What is not packed yet stays in the output
+    folder, so that nothing is lost.
 
     Examples
     --------
@@ -140,15 +142,21 @@ def run_update(args: argparse.Namespace) -> None:
             methods=parse_methods(args.methods),
             pages=args.pages or [],
             stop_after=args.stop_after,
+            renew=args.renew,
             jobs=args.jobs,
             threads=args.threads,
         )
     progress = update.progress
     if args.json:
         counts = {"runs": progress.n_runs, "planned": progress.n_planned}
-        changes = {"new": update.n_new, "stale": update.n_stale}
-        print_json({"files": [str(file) for file in update.files], **counts, **changes})
+        changes = {"new": update.n_new, "stale": update.n_stale, "renewed": update.n_renewed}
+        files = [str(file) for file in update.files]
+        print_json({"files": files, **counts, **changes, "differing": dict(update.differing)})
         return
+    if args.renew:
+        say(f"{update.n_renewed} results of changed code were kept, because repeated runs agree")
+    for method, reason in update.differing.items():
+        say(printable(f"results of {method} were not kept: {reason}"))
     say(f"{update.n_new} new results; {update.n_stale} stale ones were dropped")
     say(f"{progress.n_runs} of {progress.n_planned} runs of {args.suite} have a result")
     if not progress.is_complete:

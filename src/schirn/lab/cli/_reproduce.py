@@ -29,6 +29,8 @@ OPTIONS = f"""
     the finished ones; run the same command again to continue
 --kept FILE  file of finished fits (.jsonl.gz) that are not run again; updated every few
     minutes, so that another machine can continue the run
+--renew N:natural = 0  fits of this file to repeat for each method whose code has changed; if
+    all agree, the others are kept
 """
 
 
@@ -73,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
             retry=args.retry,
             stop_after=args.stop_after,
             kept=args.kept,
+            renew=args.renew,
         )
     if args.json:
         print_json({"files": [str(path) for path in written], "skipped": plan.skipped})

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from schirn._files import brief
 from schirn.lab.bench import NOT_RUN, ProcessWorker, Run, execute, inner_scores
-from schirn.lab.bench.results import Result, plain
+from schirn.lab.bench.results import Result, plain, seconds
 from schirn.lab.bench.suite import read_suite, suite_names
 from schirn.lab.leaderboard._evidence import Draw, Entry, differ, draw_again, in_words, load_again
 
@@ -149,11 +149,6 @@ def _repeat_finished(
     for method, reason in absent.items():
         n = sum(entry.result["method"] == method for entry, _ in short)
         findings.notes.append(f"{n} results of {method} cannot be repeated here: {reason}")
-
-
-def seconds(result: Result) -> float:
-    """Return the seconds that search and fit took."""
-    return float(sum(result[name] or 0 for name in ("tune_seconds", "fit_seconds")))
 
 
 def _repeat(result: Result, run: Run) -> _Outcome:

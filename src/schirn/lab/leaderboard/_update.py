@@ -4,13 +4,13 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from schirn._progress import stage
 from schirn.estimators import methods as all_methods
-from schirn.lab.bench import Run
+from schirn.lab.bench import Renewal, Run, renew_results
 from schirn.lab.bench.results import Result, identity
 from schirn.lab.bench.suite import execute_suite, plan_suite, read_suite
 from schirn.lab.leaderboard._packing import (
@@ -43,12 +43,18 @@ class Update:
         Results that were not packed before.
     n_stale : int
         Packed results that were dropped, because the code of their method has changed.
+    n_renewed : int
+        Packed results that got the checksum of the present code, because repeated runs agree.
+    differing : dict of str to str
+        Methods whose repeated runs do not agree, with the first difference.
     """
 
     files: list[Path]
     progress: Progress
     n_new: int
     n_stale: int
+    n_renewed: int = 0
+    differing: Mapping[str, str] = field(default_factory=dict)
 
 
 def update_leaderboard(
@@ -59,6 +65,7 @@ def update_leaderboard(
     methods: Sequence[Any] | Mapping[str, Any] | None = None,
     pages: Iterable[str | os.PathLike[str]] = (),
     stop_after: float | None = None,
+    renew: int = 0,
     **execution: Any,
 ) -> Update:
     """Continue a suite from its packed results, pack the new ones, and write the pages.
@@ -78,6 +85,9 @@ def update_leaderboard(
         Pages whose marked blocks are written from the packed results.
     stop_after : float, optional
         Seconds after which no new run is started; 0 only packs and writes.
+    renew : int
+        Number of runs to repeat for each method whose code has changed. If they agree with the
+        packed results, these count as results of the present code instead of being computed again.
     execution : dict
         Parameters of `schirn.lab.bench.run` from `jobs` on.
 
@@ -90,6 +100,11 @@ def update_leaderboard(
     stage("drawing the data")
     runs = plan_suite(definition, list(all_methods()) if methods is None else methods)
     packed = read_results([path]) if path.is_file() else []
+    renewal = renew_results(packed, runs, count=renew) if renew else Renewal(packed)
+    if renewal.keys:
+        packed = renewal.results
+        scores = read_scores(scores_file(path))
+        write_results(path, packed, {renewal.keys.get(k, k): run for k, run in scores.items()})
     current = _without_stale(packed, runs)
     results = current
     deadline = math.inf if stop_after is None else time.monotonic() + stop_after
@@ -108,8 +123,10 @@ def update_leaderboard(
     return Update(
         files,
         Standing(results, definition).progress,
-        len(results) - len(current),
-        len(packed) - len(current),
+        n_new=len(results) - len(current),
+        n_stale=len(packed) - len(current),
+        n_renewed=len(renewal.keys),
+        differing=renewal.differing,
     )
 
 

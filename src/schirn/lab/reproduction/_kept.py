@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from schirn.exceptions import DataError
-from schirn.lab.bench import Batch
+from schirn.lab.bench import Batch, renew_results
 from schirn.lab.bench.report import write_file
 from schirn.lab.bench.results import Result, ResultWriter, newest, read_rows
 
@@ -42,6 +42,11 @@ def keep_results(path: str | os.PathLike[str], batches: Sequence[Batch]) -> int:
         fresh = read_rows(batch.folder) if batch.folder.is_dir() else []
         merged = newest([*results.get(name, []), *fresh])
         results[name] = [result | dict.fromkeys(_DROPPED) for result in merged]
+    return _write(path, results)
+
+
+def _write(path: str | os.PathLike[str], results: Mapping[str, Sequence[Result]]) -> int:
+    """Write results by batch to a file; return their number."""
     lines = [
         json.dumps({_BATCH: name, **result}, ensure_ascii=False, sort_keys=True)
         for name in sorted(results)
@@ -79,6 +84,36 @@ def restore_results(path: str | os.PathLike[str], batches: Sequence[Batch]) -> i
                 writer.append(result)
                 count += 1
     return count
+
+
+def renew_kept(path: str | os.PathLike[str], batches: Sequence[Batch], count: int) -> list[str]:
+    """Keep the results of a file although code has changed, if repeated fits agree with them.
+
+    Parameters
+    ----------
+    path : path
+        From `keep_results`.
+    batches : list of Batch
+    count : int
+        Number of fits to repeat for each method of a batch whose code has changed.
+
+    Returns
+    -------
+    list of str
+        A sentence for each batch with changed code.
+    """
+    results = read_kept(path)
+    sentences = []
+    for batch in batches:
+        name = batch.folder.name
+        renewal = renew_results(results.get(name, []), batch.runs, count=count)
+        if renewal.keys:
+            results[name] = renewal.results
+            sentences.append(f"{name}: {len(renewal.keys)} fits of changed code were kept")
+        for method, reason in renewal.differing.items():
+            sentences.append(f"{name}: fits of {method} were not kept: {reason}")
+    _write(path, results)
+    return sentences
 
 
 def read_kept(path: str | os.PathLike[str]) -> dict[str, list[Result]]:

@@ -23,7 +23,7 @@ from schirn.lab.bench.results import Result
 from schirn.lab.reproduction import _ablations as ablations
 from schirn.lab.reproduction import _studies as studies
 from schirn.lab.reproduction import _sweeps
-from schirn.lab.reproduction._kept import keep_results, progress_of, restore_results
+from schirn.lab.reproduction._kept import keep_results, progress_of, renew_kept, restore_results
 from schirn.lab.reproduction._page import PAPER_TEST, pages
 from schirn.lab.reproduction._plan import (
     STUDIES,
@@ -56,6 +56,7 @@ def reproduce(
     retry: bool = False,
     stop_after: float | None = None,
     kept: str | os.PathLike[str] | None = None,
+    renew: int = 0,
 ) -> list[Path]:
     """Run the tables and the studies of a plan; fits already finished in `output` are not repeated.
 
@@ -76,6 +77,9 @@ def reproduce(
     kept : path, optional
         File with the results of finished fits, ``.jsonl.gz``: fits in it are not run again, and it
         is updated every few minutes and at the end.
+    renew : int
+        Number of fits in this file to repeat for each method whose code has changed. If they agree,
+        the others are not run again either.
 
     Returns
     -------
@@ -84,6 +88,10 @@ def reproduce(
     """
     batches = _batches(output, plan, chosen)
     say(f"{sum(len(batch.runs) for batch in batches)} fits")
+    if kept is not None and renew:
+        with importable_here():
+            for sentence in renew_kept(kept, batches, renew):
+                say(sentence)
     keeper = _Keeper(kept, batches)
     with importable_here():
         engine = Engine(

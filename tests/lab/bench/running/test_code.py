@@ -77,8 +77,8 @@ def test_words_do_not_count_and_code_does(place):
     assert checksum(place) != before
 
 
-INSIDE = "def half():\n    for _ in range(0):\n        print()\n        return 0.25\n    return 0.5\n"
-AFTER = "def half():\n    for _ in range(0):\n        print()\n    return 0.25\n    return 0.5\n"
+INSIDE = "def half():\n    if 0:\n        print()\n        return 0.25\n    return 0.5\n"
+AFTER = "def half():\n    if 0:\n        print()\n    return 0.25\n    return 0.5\n"
 
 
 def test_indentation_counts(place):

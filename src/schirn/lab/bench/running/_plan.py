@@ -109,7 +109,8 @@ class Settings:
 class Run:
     """One unit of work: a search, a fit and its scores.
 
-    `fields` identify the run in its result; `known` are further fields that are known beforehand.
+    `fields` identify the run in its result; `known` are further fields that are known beforehand;
+    `hidden` is all else that determines the metrics, and therefore the key.
     """
 
     fields: Result
@@ -117,11 +118,17 @@ class Run:
     method: Method
     inner_folds: int
     known: Result = field(default_factory=dict)
+    hidden: Result = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """Content key."""
         return str(self.fields["key"])
+
+    def key_with(self, code: str) -> str:
+        """Content key of the same run with other code of its method."""
+        named = {name: self.fields[name] for name in self.fields if name not in ("format", "key")}
+        return content_key({**named, **self.hidden, "source": code})
 
 
 class Facts(NamedTuple):
@@ -235,7 +242,7 @@ def method_runs(
     for fold in range(folds):
         named = {**base, "fold": fold}
         fields = {"format": FORMAT, "key": content_key({**named, **hidden}), **named}
-        yield Run(fields, source, method, settings.inner_folds, known)
+        yield Run(fields, source, method, settings.inner_folds, known, hidden)
 
 
 def _noise_seed(level: Level, seed: int, settings: Settings) -> int | None:
