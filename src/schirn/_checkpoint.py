@@ -1,9 +1,9 @@
 """Checkpoints: a killed fit resumes where it stopped.
 
 `kept_in` opens a folder for everything that happens inside, and removes what is in it when the work
-is done. A fit opens a `section` for its data and parameters. The outermost section of a folder that
-was written for others is refused. Inside, `remembered` computes a value once, and `Rounds` saves
-the state of a loop. All of it costs nothing where no folder is open.
+is done. A fit opens a `section` for its data and parameters. A folder whose outermost section was
+written for other data or parameters is rejected. Inside, `remembered` computes a value once, and
+`Rounds` saves the state of a loop. If no folder is open, all of this costs nothing.
 
 Values are numbers, texts, arrays, and lists, tuples and dictionaries of them; tuples come back as
 lists. They are stored as arrays and JSON, never as code.
@@ -79,7 +79,7 @@ def section(what: str, params: dict[str, Any], *data: Any) -> AbstractContextMan
 
 
 def no_section() -> AbstractContextManager[None]:
-    """Keep nothing of what happens inside: it is part of something that is kept."""
+    """Save nothing inside this context, because the caller saves the result as a whole."""
     return setting(_SECTION, None)
 
 
@@ -98,7 +98,7 @@ def remembered(name: str, compute: Callable[[], T]) -> T:
         return compute()
     record = load(name)
     if record is None:
-        # Only what is stored is returned, so that both runs go on with the same numbers.
+        # Only what is stored is returned, so that both runs continue with the same numbers.
         save(name, {"value": compute()})
         record = load(name)
     value: T = record["value"]
@@ -119,7 +119,7 @@ class Rounds:
             self._resume()
 
     def _resume(self) -> None:
-        """Go on after the rounds of an earlier run, if it saved any."""
+        """Continue after the rounds of an earlier run, if it saved any."""
         self._start = self._saved = time.monotonic()
         self._took = 0.0
         record = load(_ROUNDS)
@@ -200,7 +200,7 @@ def _refusal(sentence: str) -> InputError:
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:
-    """Hash of what a file holds: one that was rewritten would give another result."""
+    """Hash of the content of a file, which reveals whether it was changed."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())

@@ -37,7 +37,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _END_BYTES = 2**16
 _MAX_FOLDER_BYTES = 4 * 1024**3
 READER_SECONDS = 5.0
-"""How long a named pipe is waited for."""
+"""Seconds to wait for the reader of a named pipe."""
 
 
 def byte_limit(max_bytes: int | None = None) -> int:
@@ -108,7 +108,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that appears under its name only if the block succeeds.
 
-    The stream can be read back, also under its `name`, which ends as that of the file. Links are
+    The stream can be read back, also under its `name`, which has the suffix of the file. Links are
     followed. A pipe or device is written to directly, since it cannot be replaced.
     """
     target = followed(path)
@@ -171,7 +171,7 @@ def disk_errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise OSError for a path that cannot be written, before hours of work.
 
-    What a killed program has left of the same file is deleted.
+    Temporary files that killed programs left behind for this path are deleted.
     """
     target = followed(path)
     if target.is_dir():
@@ -184,7 +184,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if not os.access(target if special else target.parent, os.W_OK):
         raise PermissionError(errno.EACCES, "no permission to write", os.fspath(path))
     for part in target.parent.glob(f".{'?' * 8}.part.{glob.escape(target.name[-100:])}"):
-        # Programs that run hold a lock.
+        # A running program holds a lock on its temporary file.
         with suppress(OSError), part.open("rb") as file:
             if lock(file):
                 part.unlink()
@@ -333,7 +333,7 @@ def unreadable_named(path: Path, what: str) -> Iterator[None]:
 
 
 def read_array(stream: Any) -> np.ndarray:
-    """Read the array of an .npy file; raise one of `DAMAGE` if its text is no text."""
+    """Read the array of an .npy file; raise one of `DAMAGE` if its text is invalid."""
     array = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
     if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
         # Python would raise SystemError for the first use of such a text.
@@ -366,7 +366,7 @@ class NpyHeader:
 
 
 def npy_header(stream: IO[bytes]) -> NpyHeader:
-    """Read the header of an .npy file; raise one of `DAMAGE` if it is none."""
+    """Read the header of an .npy file; raise one of `DAMAGE` if it is invalid."""
     form = np.lib.format
     readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
     shape, is_fortran, dtype = readers[form.read_magic(stream)](stream)

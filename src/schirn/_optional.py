@@ -42,7 +42,7 @@ def optional(package: str, extra: str, purpose: str) -> ModuleType:
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra.
 
-    It names the packages and not ``schirn[extra]``: that would need a release to download.
+    It lists the packages instead of ``schirn[extra]``, which only works if schirn is on PyPI.
 
     Parameters
     ----------

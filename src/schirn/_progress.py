@@ -23,8 +23,8 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-# Seconds before the first line, at least between two lines, the same as a share of the time so
-# far, and at most.
+# Seconds before the first line; between two lines, the minimum in seconds, the minimum as a share
+# of the time so far, and the maximum in seconds.
 _FIRST_LINE = 3.0
 _GAP = 5.0
 _GAP_SHARE = 0.05
@@ -138,9 +138,9 @@ class Level:
     total: int | None
     start: float = 0.0
     seen: float = 0.0
-    """When the last pass was done."""
+    """Time at which the last pass ended."""
     left: float | None = None
-    """Seconds left then, if somebody knows better than the rate."""
+    """Seconds left at that time, if known more exactly than by extrapolation."""
     before: int = 0
     minor: bool = False
     may_stop: bool = False
@@ -184,13 +184,13 @@ class Display:
         start = time.monotonic()
         level = replace(level, start=start, seen=start)
         try:
-            # Set before the first item, which may be made while it is asked for.
+            # Set before the first item is requested, because computing it may take long.
             self.levels = (*self.levels, level)
             self.doing = ""
             for item in items:
                 yield item
                 level = replace(level, done=level.done + 1, seen=time.monotonic())
-                # Cut off what a loop inside has left behind.
+                # Remove the levels that an inner loop left behind.
                 self.levels = (*self.levels[:depth], level)
                 self.doing = ""
         finally:
@@ -313,7 +313,7 @@ def _left(levels: tuple[Level, ...], time_now: float) -> float | None:
     if first.left is not None:
         return max(first.left - (time_now - first.seen), 0.0)
     expected = (max(level.seen for level in levels if level.done) - first.start) / share
-    # A pass may take longer than those before it; the ones that are not begun are still to come.
+    # A pass may exceed its expected time, but passes not yet begun still take theirs.
     to_come = expected * max((first.total or 0) - first.done - 1, 0) / (first.total or 1)
     return max(first.start + expected - time_now, to_come)
 

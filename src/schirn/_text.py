@@ -28,7 +28,7 @@ DEFLATE_RATIO = 1032
 CHUNK = 1 << 20
 _GZIP = "gzip file, or truncated"
 LONGEST_LINE = 16 * 1024**2
-# Texts that are the same bytes again, whatever they hold.
+# Encodings in which any text is encoded to the same bytes that it was decoded from.
 EXACT = ("utf-8", "ascii", "iso8859-1")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MARKS = (
@@ -39,7 +39,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-# A text without a number in a column of numbers; as a tag each of these is a word.
+# Cells that are missing values in a column of numbers; in a column of tags, they are tags.
 _EMPTY = {
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),

@@ -23,7 +23,7 @@ _PER_TEXT = 128
 _TEXTS = 50_000
 
 
-# Attribute with what `transform` makes of words and sequences once.
+# Attribute that caches what `transform` derives from the words and sequences.
 _TERMS = "_remembered_terms"
 
 
@@ -238,7 +238,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         for i in range(0, len(texts), _TEXTS):
             counts = sp.csr_array(tokens[i : i + _TEXTS] @ letters)
             n_texts += np.bincount(counts.indices, minlength=len(frequent))
-        # Of long texts, the sequences that most of them have say little and cost most.
+        # In long texts, the sequences that most texts contain say little and cost most.
         order = np.argsort(n_texts, kind="stable")
         order = order[np.cumsum(n_texts[order]) <= _PER_TEXT * len(texts)]
         chosen = np.sort(order[n_texts[order] >= _MIN_TEXTS])

@@ -3,10 +3,10 @@
 import difflib
 from collections.abc import Iterable
 
-# Labels and columns can be thousands.
+# There can be thousands of labels and columns.
 _MAX_NAMES = 30
-# Names less alike than this are no typing errors of each other; in short ones, two letters that
-# changed places matter more.
+# Names less similar than this are not suggested as typing errors; the limit is lower for short
+# names, in which two swapped letters matter more.
 _CLOSE = 0.7
 _CLOSE_SHORT = 0.6
 _SHORT = 4

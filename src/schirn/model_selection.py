@@ -271,12 +271,12 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _run_fold(
         self, settings: list[dict[str, Any]], X: Any, Y: Array, truth: Array | None, split: Split
     ) -> list[_Result]:
-        """All settings on one fold."""
+        """Fit and score all settings on one fold."""
         train, test = split
         rows = _rows(X, train), _rows(X, test)
         models = [clone(self.estimator).set_params(**setting) for setting in settings]
         for model in models:
-            # The search itself keeps what is done.
+            # The search itself saves finished work.
             if getattr(model, "_continues", ()):
                 model.set_params(checkpoint=None)
         truth_train = None if truth is None else truth[train]
@@ -291,7 +291,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _fit_each(
         self, models: list[Any], train: Any, test: Any, Y: Array, truth: Array | None, target: Array
     ) -> list[_Result]:
-        """One `fit` per setting."""
+        """Fit and score each setting separately."""
         results = []
         for model in track(models, "setting"):
             start = time.perf_counter()
@@ -305,7 +305,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _fit_shared(
         self, models: list[Any], train: Any, test: Any, Y: Array, truth: Array | None, target: Array
     ) -> list[_Result]:
-        """One factorisation for all settings with the same key."""
+        """Fit and score all settings, with one factorisation for those with the same key."""
         if is_device_array(train):
             train, test = (check_device_rows(models[0], X, reset=True) for X in (train, test))
         else:

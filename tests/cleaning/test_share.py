@@ -352,7 +352,7 @@ def test_answers_that_no_target_can_act_on_say_what_helps():
         ranking = answer(ranking, right, ranking.questions(25))
     assert ranking.next_target is None
     assert ranking.trade_off_sentence.endswith(
-        "no target down to 50% would remove others: ask more, decide frequent tags by rule, or "
+        "no target down to 50% would remove others: answer more, decide frequent tags by rule, or "
         "learn from more columns."
     )
 

@@ -97,14 +97,14 @@ class Demo:
     def rank_sentences(self) -> list[str]:
         """Describe the ranking without answers."""
         return [
-            f"In truth, {self.suspect_is_wrong.sum()} of the {len(self.suspects)} most suspicious "
+            f"In fact, {self.suspect_is_wrong.sum()} of the {len(self.suspects)} most suspicious "
             f"tags are wrong.",
             self.ranking.sentence,
         ]
 
     def ask_sentences(self) -> list[str]:
         """Describe the share of wrong tags estimated from fifty answers."""
-        return [self.answered.sentence, f"In truth, {self.wrong.mean():.0%} are."]
+        return [self.answered.sentence, f"In fact, {self.wrong.mean():.0%} are wrong."]
 
     def act_sentences(self) -> list[str]:
         """Describe the removals, and their effect on a classifier."""

@@ -12,7 +12,7 @@ from schirn.cleaning.vocabulary import VocabularyLine
 
 # One-sided 90% bounds.
 _SIDE = 1.28
-# Wider bounds say nothing, and are not told.
+# Wider bounds say nothing, and are not shown.
 _ANY_LIKENESS = 0.5
 # Minimum lower bound of the likeness of two spellings of one name.
 _SPELLING_LIKENESS = 0.3

@@ -42,7 +42,7 @@ from schirn.cleaning.why import Reasons
 from schirn.exceptions import InputError
 
 NOT_CHECKED = "not checked"
-WAYS_ON = "ask more, decide frequent tags by rule, or learn from more columns"
+WAYS_ON = "answer more, decide frequent tags by rule, or learn from more columns"
 """What helps if the answers allow no removals, whatever the target."""
 
 
@@ -403,7 +403,7 @@ class NoisyLabels:
 
     @property
     def is_share_vague(self) -> bool:
-        """Whether the share is not worth telling: fewer than ten answers, and a wide interval."""
+        """Whether the share is too vague to report: fewer than ten answers, and a wide interval."""
         return is_vague(self.n_answers, self.wrong_share_interval)
 
     @property
@@ -451,7 +451,7 @@ class NoisyLabels:
         if not self.judged.any():
             return "Every tag is too rare or in all rows, so none is ranked."
         if not self.n_answers and np.isnan(self.wrong_share):
-            return "Nobody can know the number of wrong tags without answers."
+            return "Without answers, the number of wrong tags cannot be known."
         answers = "1 answer" if self.n_answers == 1 else f"{self.n_answers:,} answers"
         if np.isnan(self.wrong_share):
             number = answers.removeprefix("1 ") if self.n_answers == 1 else answers
@@ -1109,7 +1109,7 @@ class NoisyLabels:
         check_same_order(("ranking", self), ("cells", cells))
         return changes_of(self, cells, column=column, separator=separator)
 
-    # Tell.
+    # Report.
 
     def labels(self) -> list[dict[str, Any]]:
         """Return tag counts per label, the label with the most removals first.

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Find what reads files in the lab, and names that have moved there."""
+    """Look up the readers of files, and other names that have moved to the lab."""
     # Readers of files are registered by the lab.
     value = registered(DATASETS).get(name) if name in __all__ else None
     if value is None:

@@ -30,8 +30,8 @@ SHARPNESS = 3.0
 # Share of the true labels that two-sided noise leaves out.
 MISSING = 0.25
 
-# Simulated annotators: how many there are, how often they find a true label (a beta law, 0.8 on
-# average), and how many wrong labels they add to a row (a gamma law, 0.6 on average).
+# Simulated annotators: how many there are, how often they find a true label (beta
+# distribution, mean 0.8), and how many wrong ones they add to a row (gamma distribution, mean 0.6).
 ANNOTATORS = 30
 FINDS = (8.0, 2.0)
 ADDS = (2.0, 0.3)

@@ -4,9 +4,9 @@ A false label j is listed at the rate \rho_j. Then a candidate is true with prob
 
 .. math:: q_j = p_j / (p_j + (1 - p_j) \rho_j)
 
-and a label outside the candidates is false. If rows carry a regular number r of wrong labels, a
-tilt t(r) bends the law of that number, and `schirn.noise.model` computes the exact posterior of
-the whole row.
+and a label outside the candidates is false. If the number r of wrong labels per row is
+regular, a tilt t(r) adjusts its distribution, and `schirn.noise.model` computes the exact posterior
+of the whole row.
 """
 
 from functools import partial
@@ -233,7 +233,7 @@ class NoiseSums:
     def judge(self, p: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool = True) -> Tensor:
         """Add some rows with probabilities p; return the posterior of their candidates.
 
-        It is that of whole rows with `counts`, else cell by cell.
+        With `counts`, it is computed for whole rows, otherwise cell by cell.
         """
         if counts:
             Q, noise_counts, true_counts = row_posterior(p, candidates, law)

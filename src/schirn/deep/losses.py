@@ -283,7 +283,7 @@ def check_batch(
 ) -> None:
     """Raise InputError if the shapes of a batch do not match, or candidates are not 0 and 1.
 
-    Values on a GPU are not checked, which would have to be waited for.
+    Values on a GPU are not checked, because the check would have to wait for the GPU.
     """
     if candidates.ndim != 2 or candidates.shape[1] != n_labels:
         raise InputError(

@@ -74,7 +74,7 @@ def noise_auc(y_true: Any, candidates: Any, confidence: Any) -> float:
 
 
 def _ratio(count: float, total: float) -> float:
-    """Return a share, or NaN of nothing."""
+    """Return a share; NaN if the total is 0."""
     return count / total if total else float("nan")
 
 

@@ -26,9 +26,9 @@ from schirn._input import Array
 from schirn.labels.tags import Tags
 from schirn.noise.informativeness import cell_aucs, informativeness
 
-# Labels that are this many times as frequent, as a power of two, still count for each other.
+# Labels whose frequencies differ by up to this power of two inform the estimates of each other.
 _WIDTH = 1.5
-# Frequencies per doubling, and scores, at which ratios are estimated.
+# Numbers of frequencies per doubling, and of scores, at which ratios are estimated.
 _PER_DOUBLING = 4
 _BINS = 256
 # Least share of wrong tags of a label, and of right ones; also the least ratio of correct to wrong
@@ -38,7 +38,7 @@ _LEAST_SHARE = 0.01
 _RATE_STEPS = 3
 # Pseudo-count of wrong tags per label, at the rate of all labels.
 _PSEUDO_TAGS = 5.0
-# Below the first AUC the features tell nothing about a label, above the second they tell enough.
+# Below the first AUC, the features say nothing about a label; above the second, they say enough.
 # Labels with few tags get the benefit of the doubt: this many standard errors are added.
 _AUC_RANGE = (0.5, 0.8)
 _DOUBT = 6.0
@@ -275,7 +275,7 @@ def _histogram(
 
 def _rising_ratios(tag_histogram: Array, unlisted_histogram: Array) -> Array:
     """Return rising ratios of two histograms (frequencies, scores), smooth over frequencies."""
-    # Here, since most programs that import the library judge no tags.
+    # Imported here because most programs that import the library judge no tags.
     from sklearn.isotonic import isotonic_regression
 
     nearness = _nearness(np.arange(len(tag_histogram)) / _PER_DOUBLING)

@@ -1,1 +1,1 @@
-"""The kit of all commands, those of the app and of the lab: options, output and HTML pages."""
+"""Code shared by the commands of the app and of the lab: options, output and HTML pages."""

@@ -22,7 +22,7 @@ _ARGS: ContextVar[argparse.Namespace | None] = ContextVar("args", default=None)
 
 @contextmanager
 def running(args: argparse.Namespace) -> Iterator[None]:
-    """Print as the common options say, with the provenance of this run in every document."""
+    """Make output follow the common options, and add the provenance of this run to documents."""
     token = _ARGS.set(args)
     logger = logging.getLogger("schirn")
     handler = logging.StreamHandler()
@@ -40,7 +40,7 @@ def running(args: argparse.Namespace) -> Iterator[None]:
 
 
 def percent(share: float) -> str:
-    """Return a share in words that never round a few of many to none.
+    """Return a share as a percentage that never rounds a small share to zero.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ class JsonLines(logging.Formatter):
 
 
 def _has(option: str) -> bool:
-    """Whether the command that runs has this common option."""
+    """Whether this common option is set for the running command."""
     return bool(getattr(_ARGS.get(), option, False))
 
 
 def say(text: str = "", *, always: bool = False) -> None:
-    """Print to stdout; results end the display of what is being done.
+    """Print to stdout, after closing the display of progress.
 
     With --quiet, only texts with `always` are printed.
 

@@ -12,7 +12,7 @@ import numpy as np
 from schirn._input import Array
 from schirn._optional import optional
 
-# What an image file starts with. No SVG: that is a program rather than an image.
+# First bytes of image files. SVG is left out, because it can contain scripts.
 _IMAGES = re.compile(
     rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?P<bmp>BM)"
     rb"|(?P<webp>RIFF....WEBP)|(?P<avif>....ftypavi[fs])",

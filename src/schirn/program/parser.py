@@ -318,7 +318,7 @@ def assignment(text: str) -> tuple[str, Any]:
     try:
         return name, json_value(value)
     except json.JSONDecodeError:
-        # Python's spelling of true, false and null is what many will type.
+        # Many users type Python's spelling of true, false and null.
         words = {"True": True, "False": False, "None": None}
         return name, words.get(value, value)
     except ValueError as error:

@@ -190,7 +190,7 @@ def test_changed_answers_are_counted_in_the_certificate(items, tmp_path, capsys)
         assert clean(table, *order, "--answers", path, "-o", tmp_path / "c.csv") == 0
         printed = capsys.readouterr().out
         if n_right:
-            assert "10 tags stayed by an answer or a rule" in printed
+            assert "an answer or a rule keeps 10 tags" in printed
             assert "every row keeps" not in printed
     assert "(40 answers, 10 of them changed)" in printed
     certificate = tmp_path / "c.csv.certificate.json"

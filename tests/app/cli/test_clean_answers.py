@@ -59,7 +59,7 @@ def test_without_answers_nothing_is_removed_and_the_next_command_is_told(table, 
     printed = capsys.readouterr().out
     assert "Most suspicious" in printed
     assert "similar rows have it" in printed
-    assert "Nobody can know the number of wrong tags without answers" in printed
+    assert "Without answers, the number of wrong tags cannot be known" in printed
     assert "Fifty answers take about five minutes" in printed
     assert f"schirn clean {table} --text description --questions q1.csv" in printed
     for word in ("expected", "trust", "certified", "precision"):
@@ -322,9 +322,9 @@ def test_answers_that_remove_nothing_else_are_followed_by_a_next_step(table, tmp
     copy = tmp_path / "out.csv"
     assert clean(table, "--answers", questions, "-o", copy, "--report", report) == 0
     printed = capsys.readouterr().out
-    assert "nor at lower ones down to 50%; ask more, decide frequent tags by rule, or" in printed
+    assert "nor at lower ones down to 50%; answer more, decide frequent tags by rule, or" in printed
     assert "Next, answer more questions:" in printed
     assert "--questions q2.csv" in printed
     assert re.search(r"left out +code\n", printed)
     page = report.read_text("utf-8")
-    assert "no target down to 50% would remove others: ask more" in page
+    assert "no target down to 50% would remove others: answer more" in page

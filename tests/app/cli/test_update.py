@@ -400,7 +400,7 @@ def test_a_second_run_keeps_the_list_that_was_applied(place, capsys):
     os.replace("applied.csv", "items.csv")
     capsys.readouterr()
     assert update("--changes", "c.csv") == 0
-    kept = "kept the last list of changes, which is another one, as c.csv.bak\n"
+    kept = "kept the previous list of changes, which differs, as c.csv.bak\n"
     assert kept in capsys.readouterr().err
     assert read_csv("c.csv") == []
     # A list without lines does not take the place of the one that is kept.
@@ -415,7 +415,7 @@ def test_a_second_run_keeps_the_list_that_was_applied(place, capsys):
 def test_without_answers_nothing_is_removed(place, capsys):
     assert update() == 0
     assert removed() == set()
-    assert "Nobody can know the number of wrong tags" in capsys.readouterr().out
+    assert "the number of wrong tags cannot be known" in capsys.readouterr().out
 
 
 def test_expectations_stop_the_night(place, capsys):

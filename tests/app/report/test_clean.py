@@ -71,7 +71,7 @@ def test_the_page_needs_nothing_else(digits, ranking):
     assert not re.search(r"https?://|@import|url\(", text)
     assert len(page.cards) >= 20
     assert f"<b>{ranking.removed.sum():,}</b>" in text
-    assert "Nobody can know the number of wrong tags" in text
+    assert "the number of wrong tags cannot be known" in text
 
 
 def test_cards_are_the_most_suspicious(ranking):
@@ -208,7 +208,7 @@ def test_the_report_says_what_is_known(digits, ranking):
     assert "at your request, <b>not checked</b>" in text
     assert "schirn review TABLE" in text
     # First the cards, then what to do, then numbers, and at the end what the words mean.
-    places = [text.index(f">{each}<") for each in ("Next steps", "Numbers", "Tag by tag", "Words")]
+    places = [text.index(f">{each}<") for each in ("Next steps", "Numbers", "Tag by tag", "Terms")]
     assert places == sorted(places)
     assert text.index('class="card"') < places[0]
     ranking = find_noisy_labels(digits.X, digits.candidates)

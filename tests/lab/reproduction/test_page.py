@@ -58,7 +58,7 @@ def test_distances_above_and_below_do_not_cancel():
     text = page(results)
     found = {line[0]: line[1:] for line in table(text, "Ours − published, in points")}
     assert found["FPML‡"] == ["0.0", "10.0", "1", "0", "2"]
-    assert "To exceed printed values is no success of a reconstruction (‡) either" in text
+    assert "For a reconstruction (‡), exceeding the printed values is not a success" in text
 
 
 def test_the_page_of_other_sets_has_no_distance_and_no_comparison():

@@ -115,7 +115,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     command_name = None if options else next((word for word in words if word in known), "")
     parser = build_parser(commands(), command_name)
     try:
-        # What was typed, for commands in which options of the configuration count less.
+        # The typed words, for commands that treat options of the configuration differently.
         typed = argparse.Namespace(typed=tuple(words))
         return parser.parse_args(with_configuration(parser, words, path, options), typed)
     except UsageError as error:

@@ -291,7 +291,7 @@ class _Result:
         reasons = []
         n_kept = int((chosen & ~ranking.removed).sum())
         if n_kept:
-            reasons.append(f"{number(n_kept, 'tag')} stayed by an answer or a rule")
+            reasons.append(f"an answer or a rule keeps {number(n_kept, 'tag')}")
         if chosen.sum() < (options.remove or 0) and not options.allow_empty:
             reasons.append("every row keeps at least one tag unless you pass --allow-empty")
         if not reasons:

@@ -1,6 +1,6 @@
 """Options from a file: schirn.toml, or [tool.schirn] in pyproject.toml, in the current folder.
 
-Options at the top hold for every command that has them, those in a table for one command:
+Options at the top apply to every command that has them, those in a table to one command:
 
     id = "sku"
     text = ["title", "description"]

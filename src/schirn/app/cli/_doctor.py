@@ -88,7 +88,7 @@ def _requirements() -> Iterator[tuple[str, str, str]]:
 
 
 def _incomplete_extras() -> dict[str, str]:
-    """Return the extras that lack packages, and what to call them: of some, a part is installed."""
+    """Return the names of extras with missing packages, and texts that name these packages."""
     extras: dict[str, list[str]] = {}
     for name, _, extra in _requirements():
         extras.setdefault(extra, []).append(name)

@@ -80,7 +80,7 @@ def fetch(args: argparse.Namespace, cleaning: TableCleaning | TableUpdate) -> No
     server = _server(args)
     if server is not None:
         n_answers = cleaning.fetch_answers(server)
-        note(f"read {number(n_answers, 'answer')} of project {args.project}")
+        note(f"read {number(n_answers, 'answer')} from project {args.project}")
 
 
 def exchange(

@@ -54,7 +54,7 @@ IMAGE = """
 """
 ENCODING = """
 --image-root DIR  folder that holds the image files (default: the folder of the table)
---encoder NAME:encoder  encode texts or pictures with a trained model: wordllama,
+--encoder NAME:encoder  encode texts or pictures with a pretrained model: wordllama,
     model2vec:NAME or sentence-transformers:NAME (default: tf-idf weights of words and characters,
     colours and edges of pictures)
 """
@@ -385,7 +385,7 @@ def write_changes(changes: ChangeList, path: str) -> None:
     if has_lines and last != list_content(changes, path):
         with atomic_write(f"{path}.bak") as stream:
             stream.write(last)
-        note(f"kept the last list of changes, which is another one, as {path}.bak")
+        note(f"kept the previous list of changes, which differs, as {path}.bak")
     changes.write(path)
 
 

@@ -64,7 +64,7 @@ def _ask_one(session: Session, order: str) -> bool:
     if current["earlier"]:
         say(f"before the row changed, {printable(current['earlier'])}")
     if current["check"]:
-        say("every fifth question checks the rest, drawn at random from all tags")
+        say("spot check: every fifth question is about a tag drawn at random from all tags")
     question = "Is the tag missing" if current["suggested"] else "Is the tag right"
     keys = "y/n/u/b/q"
     swap = current["swap"]

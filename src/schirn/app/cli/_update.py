@@ -61,7 +61,7 @@ data TABLE  current version of the table
 [check]
 --expect FILE  a .toml file of expectations; if one is not met, the exit code is 4, no file is
     written and the state stays as it is. Without a file, this happens if the export looks
-    incomplete: many rows, tags or values are gone, or the separator is another one
+    incomplete: many rows, tags or values are gone, or the separator has changed
 """
 # Estimates from the answers, as in `schirn clean --json`.
 _ESTIMATE = (
@@ -180,7 +180,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
 
 
 def _hint(violations: list[Violation], expected: Expectations, path: str | None) -> str:
-    """Return how to allow what the limits that hold without a file reject; "" if nothing."""
+    """Return how to allow what the default limits reject; "" if they reject nothing."""
     names = [violation.name.partition(".")[2] for violation in violations]
     limits = [
         f"{name} = {_enough(violation.value)}"

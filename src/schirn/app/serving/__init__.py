@@ -1,4 +1,4 @@
-"""A tagger behind HTTP; see `schirn serve`. Requires the extra `review`."""
+"""A tagger as an HTTP service; see `schirn serve`. Requires the extra `review`."""
 # ruff: noqa: E402
 
 import os

@@ -1,6 +1,6 @@
 """Batching: rows of small requests are answered together, large requests piece by piece.
 
-One product costs less than many, and small requests need not wait for a whole large one.
+One product costs less than many, and small requests need not wait for a large one to finish.
 """
 
 import asyncio

@@ -148,7 +148,7 @@ class Workers(Multiprocess):
             raise InputError(f"a worker of the server did not start: {self._reason(stuck)}")
 
     def terminate_all(self) -> None:
-        """Stop the workers; who connects from now on is refused instead of never answered."""
+        """Stop the workers; new connections are refused rather than left without an answer."""
         for listener in self.sockets:
             listener.close()
         super().terminate_all()

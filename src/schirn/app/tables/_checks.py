@@ -25,7 +25,7 @@ KINDS = (
     "tags_in_all_rows",
     "tags_in_one_row",
 )
-# The one that is often part of a name.
+# The only separator that is often part of a name.
 _SLASH = "/"
 # What people write instead of leaving a cell empty, in small letters.
 _PLACEHOLDERS = ("n/a", "na", "none", "null", "-", "nan", "unknown", "tbd", "todo")

@@ -314,7 +314,7 @@ class TagTable:
     def check_chosen_separator(self) -> None:
         """Raise InputError if no cell contains the separator, but most contain another.
 
-        A semicolon that was chosen is believed: then every cell may be one tag.
+        A chosen semicolon is always accepted, because every cell may hold a single tag.
         """
         cells = self.table.column(self.labels)
         is_used = any(isinstance(cell, str) and self.separator in cell for cell in cells)

@@ -81,7 +81,7 @@ class LabelStudio:
         self.time_limit = time_limit
         # Characters outside ASCII or line breaks would cause an error that quotes the header.
         if not token or not _is_plain(token):
-            raise InputError("the token of Label Studio is empty or has characters it cannot have")
+            raise InputError("the token of Label Studio is empty or contains invalid characters")
         self._token = token
         self._header = ""
         self._exchanged_at = float("-inf")
@@ -297,7 +297,7 @@ class LabelStudio:
     def _sentence(self, status: int) -> str:
         """Return a sentence about a status."""
         reasons = {
-            400: "it refuses the tasks; the labeling interface of the project must show $tag and "
+            400: "it rejects the tasks; the labeling interface of the project must show $tag and "
             "$text, as in the .xml file next to the tasks",
             401: "it does not accept the token",
             403: "the token may not use this project",

@@ -78,10 +78,10 @@ class TableUpdate:
         self.model_path = os.fspath(model)
         self.options = replace(CleaningOptions() if options is None else options, **changes)
         if self.options.id is None:
-            raise InputError("an update finds rows by their ids; name the column", parameter="id")
+            raise InputError("an update finds rows by id; choose the column of ids", parameter="id")
         if self.options.answers and self.options.decisions is None:
             raise InputError(
-                "answers are kept in a file of decisions; name one",
+                "answers are kept in a file of decisions; choose one",
                 parameter=("answers", "decisions"),
             )
         self.state_path = state_path(self.model_path)

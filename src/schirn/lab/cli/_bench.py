@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     schirn bench --suite pml-2 --methods mypkg:MyMethod,Sieve,CandidateRidge
     """
     if (args.suite is None) == (args.datasets is None):
-        raise InputError("name either --datasets or a --suite")
+        raise InputError("give either --datasets or --suite")
     output = args.output or args.suite
     if output is None:
         raise InputError("name the folder of the results with --output")
@@ -173,7 +173,7 @@ def _run_datasets(
 def _run_suite(
     args: argparse.Namespace, methods: dict[str, str], execution: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Run a suite, which leaves nothing of the comparison to options."""
+    """Run a suite, which fixes everything about the comparison."""
     fixed = [
         *("r", "folds", "seeds", "tuning", "features", "noise", "param", "grid", "option"),
         *("search_rows", "noise_seed", "stored_folds", "time_limit"),
@@ -198,7 +198,7 @@ def _print(results: list[dict[str, Any]], output: str) -> None:
 def _print_suite(
     results: list[dict[str, Any]], output: str, args: argparse.Namespace, n_methods: int
 ) -> None:
-    """Print the table of a suite, what it lacks, and how the rest goes on."""
+    """Print the table of a suite, what is missing from it, and how to continue."""
     tried = [result for result in results if result["status"] != "skipped"]
     if any(result["status"] == "done" for result in tried):
         heads, *lines = summary(tried)

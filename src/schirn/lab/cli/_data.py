@@ -65,8 +65,9 @@ def run_fetch(args: argparse.Namespace) -> None:
     """Download a data set into the cache.
 
     NAME is a set with real noise, built from packages that npm downloads (emoji_editions,
-    emoji_keywords) or from files of a public repository (brighter_ron, brighter_ukr), or any name
-    for the file at --url.
+    emoji_keywords) or from files of a public repository (brighter_ron, brighter_ukr); one of the
+    six sets with real candidates (music_emotion, music_style, mirflickr, yeastbp, yeastcc,
+    yeastmf); or any name for the file at --url.
 
     Examples
     --------

@@ -44,11 +44,11 @@ _CODES = {"refused": 1, "not verified": 3}
 def run_check(args: argparse.Namespace) -> int:
     """Check other people's results of schirn bench.
 
-    The check covers the format; data, candidates and folds, which are redrawn; metrics, recomputed
-    from the scores (tolerance 1e-6); parameters and all metrics of a random sample of runs, which
-    are repeated, like a timeout of each method and a failure of each kind; the code of the methods;
-    missing data sets, noise, folds and seeds, duplicates, contradictions and impossible values; and
-    the marks of methods that use true labels. Times and memory are never verified. Exit code 0:
+    The check redraws candidates and folds, recomputes the metrics from the scores (tolerance 1e-6),
+    and repeats a random sample of runs, one timeout of each method and one failure of each kind. It
+    compares the code of the methods, and reports missing data sets, noise, folds and seeds,
+    duplicates, contradictions, impossible values, and missing marks of methods that use true
+    labels. Times and memory are never verified. Exit code 0:
     every result is verified; 1: refused; 2: not readable; 3: not verified, because something is
     missing, stale or unknown, or a repeated run differs a little.
 

@@ -20,7 +20,7 @@ from schirn.labels.matrix import as_binary
 # A 0/1 matrix with more cells is kept as CSR: 50 MB as bytes, 400 MB as floats.
 LARGE_LABELS = 50_000_000
 
-# Memory of one label (name, column and model): a number in a file must not create millions.
+# Bytes per label (name, column and model), so that a number in a file cannot create millions.
 LABEL_BYTES = 1024
 
 

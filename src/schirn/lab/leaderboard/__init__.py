@@ -1,4 +1,4 @@
-"""Results of a suite: pack, check and show them, and go on where they end.
+"""Results of a suite: pack, check and show them, and continue where they end.
 
 `update_leaderboard` runs a suite and packs its results, `check_results` verifies files of others,
 and `build_leaderboard` writes the page that compares methods setting by setting.

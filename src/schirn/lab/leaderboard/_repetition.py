@@ -268,7 +268,7 @@ def _repeat_one(entry: Entry, run: Run) -> str:
     ]
     is_late = result["status"] == "timeout"
     if is_late and not limits:
-        return "no suite gives their time limit"
+        return "no suite defines their time limit"
     limit = _SHARE * limits[0] if is_late else max(limits, default=LONGEST)
     data = load_again(result)
     worker = ProcessWorker(result["threads"] or 1)
@@ -280,7 +280,7 @@ def _repeat_one(entry: Entry, run: Run) -> str:
         after = f" within {limit:g} s" if is_late else ""
         return f"run again, {entry.where} is {fields['status']}{after}"
     if not is_late and _first_words(fields["reason"]) != _first_words(result["reason"]):
-        return f"run again, {entry.where} fails otherwise: {fields['reason']}"
+        return f"run again, {entry.where} fails for another reason: {fields['reason']}"
     return ""
 
 

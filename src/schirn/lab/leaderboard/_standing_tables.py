@@ -157,8 +157,8 @@ def rank_notes(results: Sequence[Result]) -> str:
         f"that most differences from `{FLOOR}` are of this kind; equal is within one point. Won / "
         "not significant / lost: settings with a significant difference (corrected t-test over "
         "seeds, 5%). A run that ran out of time or failed counts with the worst value of every "
-        "metric; only average precision, noise AUC and costs are means over finished runs. Nobody "
-        "verified seconds and memory.",
+        "metric; only average precision, noise AUC and costs are means over finished runs. "
+        "Seconds and memory are not verified.",
         "Better features: on each data set every method has the features, raw or kernel, with "
         "which its average precision is higher.",
         "¶ chooses its parameters in `fit`, on all training candidates; the others search at most "

@@ -279,8 +279,8 @@ def _authors_folds(study: Study) -> list[str]:
         return [ridge]
     return [
         ridge,
-        f"There, the best of Schirn's grid, chosen on the test rows of every fold, has an average "
-        f"precision of {best:.1f}, or {flat:.1f} without the rank term; the paper prints "
+        f"There, the best point of Schirn's grid, chosen on the test rows of every fold, has an "
+        f"average precision of {best:.1f}, or {flat:.1f} without the rank term; the paper prints "
         f"{100 * paper.mean:.1f} ± {100 * paper.std:.1f}.",
     ]
 

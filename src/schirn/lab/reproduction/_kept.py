@@ -1,4 +1,4 @@
-"""Finished fits in one file, from which another machine goes on.
+"""Finished fits in one file, from which another machine can continue.
 
 A line is one result without its scores, with the folder that it belongs in. The file is small
 enough to be committed: 2,000 results take about 300 kB.

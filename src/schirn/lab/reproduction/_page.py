@@ -188,8 +188,8 @@ def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
         body,
         [
             "absolute: mean absolute distance over settings and metrics. reached: ours is at least "
-            "as good; nearly: it falls short by no more than the printed standard deviation. To "
-            "exceed printed values is no success of a reconstruction (‡) either.",
+            "as good; nearly: it falls short by no more than the printed standard deviation. For "
+            "a reconstruction (‡), exceeding the printed values is not a success either.",
         ],
     )
     return str(table) if records else ""

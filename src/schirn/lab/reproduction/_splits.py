@@ -16,7 +16,7 @@ from schirn.linalg import row_space
 from schirn.metrics import average_precision
 
 BEST = 5
-"""Number of splits, of all, that the best ones are: as many as the paper has folds."""
+"""Number of best splits that are selected: as many as the paper has folds."""
 _METRIC = "average_precision"
 _TEST_SHARE = 0.2
 

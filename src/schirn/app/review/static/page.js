@@ -5,7 +5,7 @@ import { $, banner, make, number, refused, say } from "./common.js";
 const DONE = { keep: "Kept", drop: "Dropped", skip: "Unsure about", undo: "Undone:", remove: "Removed", complete: "Added", swap: "Swapped", target: "Changed", rule: "Rule:" };
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
 const KEYS = { k: () => decide("keep"), d: () => decide("drop"), s: () => decide("skip"), x: swap, u: undo };
-// Pressed twice, the second may be meant for what comes next, which nobody has seen.
+// A second press could hit the next question, which the person has not seen yet.
 const NEVER_WAITS = ["keep", "drop", "skip", "swap"];
 const POLL_MS = 3000;
 
@@ -14,7 +14,7 @@ let state = null;
 let order = "first";
 // The action under way: a promise, or null.
 let busy = null;
-// Requests for the state under way, and the number of the last one: earlier answers are not wanted.
+// Number of pending requests for the state, and the number of the last one: older responses are ignored.
 let asking = 0;
 let turn = 0;
 
@@ -25,7 +25,7 @@ function show(next) {
   const before = state && state.current;
   const seqBefore = state && state.seq;
   const { current, last } = next;
-  // Whatever is still under way is older than this.
+  // Responses to pending requests are older than this state.
   turn += 1;
   state = next;
   showKnown(next.known);
@@ -66,7 +66,7 @@ function showKnown(known) {
   const words = order === "suggested" ? [added] : [removed, one, added, certificate && certificate.words];
   say(words.filter(Boolean).join(" "), "removed-line");
   const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";
-  // A certificate under way must not lose its set by a slip.
+  // A slip must not change the set of a certificate in progress.
   const certifies = order === "certify" && certificate && !certificate.certified;
   offer("remove", !certifies && remove.new, again || `Remove ${tags(remove.new)} ${share}`);
   offer("complete", complete.new, `Add ${tags(complete.new)} ${share}`);
@@ -74,13 +74,13 @@ function showKnown(known) {
   showMissing(known, off.suggested);
 }
 
-// Where the model sees a tag that nobody has listed.
+// Tags that the model expects in rows that do not list them.
 function showMissing({ missing }, off) {
   $("missing").hidden = !missing.count || off;
   const examples = missing.labels.map(([label, count]) => `${label} (${number(count)})`).join(", ");
   const more = missing.labels.reduce((sum, [, count]) => sum + count, 0) < missing.count ? ", and others" : "";
-  const words = missing.count === 1 ? "1 tag is likely, by the model," : `${number(missing.count)} tags are likely, by the model,`;
-  say(`${words} to belong to rows that do not list ${missing.count === 1 ? "it" : "them"}; in brackets, the number of rows: ${examples}${more}. Nothing is added before you answer.`, "missing-line");
+  const words = missing.count === 1 ? "1 tag probably belongs" : `${number(missing.count)} tags probably belong`;
+  say(`According to the model, ${words} to rows that do not list ${missing.count === 1 ? "it" : "them"} (number of rows in brackets): ${examples}${more}. Nothing is added before you answer.`, "missing-line");
   $("ask-missing").hidden = order === "suggested";
 }
 
@@ -105,10 +105,10 @@ function showLabels() {
   const found = labels.filter(({ label }) => label.toLowerCase().includes(wanted));
   const shown = found.slice(0, MOST_ROWS);
   const hidden = found.length - shown.length;
-  const untold = labels.some(({ suspicious }) => suspicious === null);
+  const isHidden = labels.some(({ suspicious }) => suspicious === null);
   const caption = [
     "Rows: how many rows list the tag.",
-    untold
+    isHidden
       ? "Suspicious: shown after the first questions, so that it does not sway your answers."
       : "Suspicious: how many of these rows, not answered yet, are more likely wrong than right.",
     "Answered: rows that somebody called right or wrong. Wrong so far: how many of those were wrong.",
@@ -157,8 +157,8 @@ function showTargets({ trade_off: lines, precision }) {
   const { removed, right, left } = chosen;
   const parts = [];
   if (removed !== undefined) parts.push(`${tags(removed)} would go`);
-  if (removed && right) parts.push(`${percent(right)} of them rightly`);
-  if (left) parts.push(`${bounds(left)} wrong ones would stay`);
+  if (removed && right) parts.push(`${percent(right)} of them correctly`);
+  if (left) parts.push(`${bounds(left)} wrong tags would stay`);
   say([`Target ${percent(precision)}`, parts.join(", ")].filter(Boolean).join(": "), "target-line");
   const most = Math.max(1, ...lines.map((line) => line.removed));
   const active = document.activeElement;
@@ -234,7 +234,7 @@ function showCurrent(current, before) {
 
 function showOpinion({ confidence, suggested }) {
   const source = state.known.answers ? "Based on the answers so far" : "According to the model, which has not been checked";
-  const opinion = `${source}, ${percent(confidence)} likely to be correct${suggested ? ", although nobody assigned it" : ""}.`;
+  const opinion = `${source}, this tag is ${percent(confidence)} likely to be correct${suggested ? ", although nobody assigned it" : ""}.`;
   $("verdict").textContent = opinion;
   $("scale").setAttribute("aria-label", opinion);
   $("needle").style.left = `${100 * confidence}%`;
@@ -277,7 +277,7 @@ function swap() {
 }
 
 async function undo() {
-  // What is under way is what to undo, unless the server refuses it.
+  // Wait for a pending action: it is what to undo, unless the server refuses it.
   while (busy) if (!(await busy)) return;
   const last = state && state.last;
   if (last) return act({ action: "undo", of: last.of }, described(last));

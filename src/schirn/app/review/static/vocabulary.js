@@ -114,7 +114,7 @@ function example({ row, item, text, others, has_image, tags }) {
 
 function showLines() {
   const shown = state.lines;
-  const more = state.hidden ? ` ${lines(state.hidden)} more; find them by a tag.` : "";
+  const more = state.hidden ? ` ${lines(state.hidden)} more; enter a tag to find them.` : "";
   say(`${lines(shown.length)} listed.${more}`, "lines-caption");
   const active = document.activeElement && document.activeElement.dataset.line;
   $("rows").replaceChildren(...shown.map(lineButton));

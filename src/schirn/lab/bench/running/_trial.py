@@ -16,7 +16,7 @@ from schirn.lab.bench.running._execute import Output
 from schirn.lab.bench.running._methods import is_own
 from schirn.lab.bench.running._plan import Run
 
-# Labels from which a data set has many of them.
+# Number of labels from which a data set counts as having many.
 _MANY = 50
 _N_ROWS = 240
 # Time limit of a trial in seconds; a class that needs more is slow, but not rejected.

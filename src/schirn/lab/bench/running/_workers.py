@@ -1,8 +1,8 @@
 """Workers, which execute runs in a child process or in this process.
 
 A worker has `run(run, time_limit)` and `stop()`. A child process makes time limits and memory peaks
-reliable. Parent and child exchange pickles over pipes; the child writes no file: the parent
-records what it has done, or nobody does.
+reliable. Parent and child exchange pickles over pipes; the child writes no files, so
+only the parent records results.
 """
 
 import os

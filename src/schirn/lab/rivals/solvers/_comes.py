@@ -23,9 +23,9 @@ from schirn._input import Array
 from schirn.exceptions import InputError
 from schirn.linalg.row_space import RidgeResult, RowSpace, ridge
 
-# The share of rows with the lowest scores, which hardly any true label of theirs explains.
+# Share of the rows, those with the lowest scores, that are taken to be without the label.
 _LOW_SHARE = 0.25
-# Answers that the mean over all labels counts as, in the estimate of one label.
+# Number of answers that the mean over all labels counts for in the estimate of one label.
 _POOLED_ANSWERS = 5.0
 
 

@@ -75,7 +75,7 @@ def conjugate_gradients(
         Np = normal(p)
         Ap = mu * Np + ridge * p
         curvature = np.sum(p * Ap, axis=0)
-        # Further steps of a solved column would divide by what is left of its residual.
+        # Further steps of a solved column would divide by its vanishing residual.
         is_step = is_open & (curvature > 0)
         step = np.divide(rz, curvature, out=np.zeros_like(rz), where=is_step)
         W += step * p

@@ -22,7 +22,7 @@ from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers._reuse import fingerprint, reused
 from schirn.lab.rivals.solvers._scaling import Scaling
 
-# Above this number of rows the kernel matrix (1 GB here) gives way to one kernel per problem.
+# Above this number of rows, where the kernel matrix takes 1 GB, each problem has its own kernel.
 _KERNEL_ROWS = 11_500
 _BLOCK_CELLS = 2**23
 _BLOCK_PAIRS = 4096

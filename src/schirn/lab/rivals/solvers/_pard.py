@@ -20,7 +20,8 @@ from schirn._progress import track
 from schirn.lab.rivals.solvers._scaling import Scaling
 
 _BLOCK_ROWS = 4096
-# Of Adam: the averages of the gradient and of its square, and what keeps the division finite.
+# Constants of Adam: decays of the averages of the gradient and of its square, and the term that
+# keeps the division finite.
 _DECAYS = 0.9, 0.999
 _EPS = 1e-8
 

@@ -171,7 +171,7 @@ def train_voters(
 def vote_margin(votes: Array, ceil: bool) -> Array:
     """Return the votes of each label minus the votes of the virtual label, (n, l)."""
     if ceil:
-        # The weights sum with rounding errors, which must not lift a whole number.
+        # Rounding errors in the sum of the weights must not raise a whole number to the next one.
         votes = np.ceil(votes - 1e-9)
     return votes[:, :-1] - votes[:, -1:]
 

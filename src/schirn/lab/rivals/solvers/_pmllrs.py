@@ -92,7 +92,7 @@ def pmllrs(
 
 
 def _equal_ridge(space: RowSpace, w: Array, nuclear: float, weight: float) -> float:
-    """The t with t ||w||_F^2 = weight ||w||_*, at least what rounding lets one tell from zero."""
+    """The t with t ||w||_F^2 = weight ||w||_*, bounded below by the rounding error."""
     floor = float(space.eigenvalues.max(initial=1) * np.sqrt(np.finfo(space.dtype).eps))
     square = float(np.sum(w**2, dtype=np.float64))
     return max(weight * nuclear / square if square > 0 else 0.0, floor)

@@ -85,8 +85,8 @@ def pmlplr(
             pulled = reconstruction.C @ LF + L @ (reconstruction.C.T @ F)
         raised = F * (XW + YQ) - np.maximum(F - 1, 0)
         den = 2 * F + beta * pulled
-        # Where neighbours pull harder than the row itself holds, the denominator is negative, and
-        # the released step, which knows no bounds, turns the sign. Without C, F stays within Y.
+        # If the pull of the neighbours outweighs the row itself, the denominator is negative, and
+        # the released step, which has no bounds, flips the sign. Without C, F stays within Y.
         if reconstruction is None:
             F = np.clip(raised / np.maximum(den, smallest), 0, Y)
         else:

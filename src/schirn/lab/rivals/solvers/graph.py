@@ -153,7 +153,7 @@ class _ActiveSets:
         hit = bad & (room <= step)
         self.w[rows] = np.where(hit, 0.0, np.maximum(w + step * (z - w), 0.0))
         self.free[rows] &= ~hit
-        # A weight turned back as it entered is at its optimum up to rounding.
+        # A weight that returns to zero as soon as it is freed is at its optimum, up to rounding.
         self.refused[rows] |= hit & (w <= 0)
 
     def _enter(self, rows: Array) -> Array:

@@ -63,7 +63,7 @@ def project_simplex(A: Array) -> Array:
     falling = -np.sort(-A, axis=1)
     excess = np.cumsum(falling, axis=1) - 1
     count = np.count_nonzero(falling * np.arange(1, A.shape[1] + 1) > excess, axis=1)
-    # In single precision a huge entry hides the one, and nothing would be above the cut.
+    # In single precision, 1 vanishes beside a huge entry, and nothing would exceed the cut.
     count = np.maximum(count, 1)[:, None]
     cut = np.take_along_axis(excess, count - 1, axis=1) / count
     return np.maximum(A - cut.astype(A.dtype), 0)
