@@ -73,16 +73,16 @@ def _known_names(known: list[str]) -> str:
     """List known names, the first of them if there are many."""
     names = ", ".join(known[:_MAX_NAMES]) or "none"
     n_more = len(known) - _MAX_NAMES
-    return f"there are {names}" + (f" and {n_more:,} more" if n_more > 0 else "")
+    return f"choose from {names}" + (f" and {n_more:,} more" if n_more > 0 else "")
 
 
 def suggest(name: str, known: Iterable[str], hint: str | None = None) -> str:
     """Return a hint for an unknown name: the closest known one, and else the known names.
 
-    `hint` replaces "there are ..." and also follows the closest name.
+    `hint` replaces "choose from ..." and also follows the closest name.
 
     >>> suggest("Shirn", ["Schirn", "Sieve"]), suggest("x", ["a", "b"])
-    ("did you mean 'Schirn'?", 'there are a, b')
+    ("did you mean 'Schirn'?", 'choose from a, b')
     >>> suggest("x", [f"tag {j}" for j in range(40)])[-18:]
     'tag 29 and 10 more'
     """

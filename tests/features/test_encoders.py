@@ -109,7 +109,7 @@ def test_names_that_mean_nothing_get_a_hint(tmp_path):
     with pytest.raises(InputError, match="there is no encoder 'wordllama:large'"):
         Encoder("wordllama:large").fit()
     with pytest.raises(
-        InputError, match="does not encode images; for these there are pixels, sentence"
+        InputError, match="does not encode images; for these, choose from pixels, sentence"
     ):
         Encoder("wordllama", of="image").fit()
     with pytest.raises(InputError, match="does not encode sounds"):

@@ -179,7 +179,7 @@ def load_model(name: str, of: str) -> Model:
     if of not in KINDS[kind][2]:
         others = ", ".join(other for other, (_, _, kinds, _) in KINDS.items() if of in kinds)
         raise InputError(
-            f"the encoder {brief(name)} does not encode {of}s; for these there are {others}",
+            f"the encoder {brief(name)} does not encode {of}s; for these, choose from {others}",
             parameter="encoder",
         )
     return _load(kind, model, of, _changed(Path(model)))

@@ -75,7 +75,7 @@ def test_no_command_and_unknown_command(capsys):
     assert "no command given (see schirn --help)" in refused(capsys, "--debug")
     assert "no command given (see schirn certificate --help)" in refused(capsys, "certificate")
     assert "there is no command 'fti'; did you mean 'fit'" in refused(capsys, "fti")
-    assert "there are demo, review, clean" in refused(capsys, "xyzzy")
+    assert "choose from demo, review, clean" in refused(capsys, "xyzzy")
     assert "there is no command 'lst'; did you mean 'list'" in refused(capsys, "data", "lst")
 
 

@@ -145,7 +145,7 @@ def test_other_containers_of_the_python_interface():
         vectors = make({"v": [[1.0, 2.0], [3.0, 4.0]], "n": [1, None]})
         assert TableFeatures(vectors="v").fit_transform(vectors).tolist() == [[1, 2], [3, 4]]
         assert TableFeatures(columns=["n"]).fit_transform(vectors).tolist() == [[1, 0], [1, 1]]
-        with pytest.raises(InputError, match="there is no column 'w'; there are v, n"):
+        with pytest.raises(InputError, match="there is no column 'w'; choose from v, n"):
             TableFeatures(vectors="w").fit(vectors)
     with pytest.raises(InputError, match=r"lazy frame; call collect\(\) first"):
         CandidateRidge(lam=1.0).fit(frames[-1][0].lazy(), Y)

@@ -86,7 +86,7 @@ def test_missing_number_names_row_and_column(tmp_path):
 
 
 def test_wrong_arguments(path):
-    with pytest.raises(DataError, match="there is no column 'tag'; there are title, red"):
+    with pytest.raises(DataError, match="there is no column 'tag'; choose from title, red"):
         read_table(path, labels="tag")
     with pytest.raises(DataError, match="the column 'title' is not numeric"):
         read_table(path, features=["title"])

@@ -190,5 +190,5 @@ def test_all_columns_that_are_not_learned_from_are_named(make):
 
 def test_a_column_that_no_name_resembles_is_answered_with_all_of_them(make):
     rows = [{"section": "s", "summary": "t", "tags": "a"}]
-    with pytest.raises(InputError, match="'description'; there are section, summary, tags"):
+    with pytest.raises(InputError, match="'description'; choose from section, summary, tags"):
         make(rows, text=["description"])

@@ -73,7 +73,7 @@ def test_what_cannot_be_read_is_said_in_one_sentence(capsys, argv, sentence):
 
 def test_a_wrong_label_column_is_named(capsys, table):
     assert main(["data", "card", str(table), "--labels", "tag"]) == 2
-    assert "there is no column 'tag'; there are id, red, blue" in capsys.readouterr().err
+    assert "there is no column 'tag'; choose from id, red, blue" in capsys.readouterr().err
 
 
 def test_messages_speak_of_options_of_the_program(capsys, tmp_path, monkeypatch):

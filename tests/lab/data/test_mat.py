@@ -95,7 +95,7 @@ def test_wrong_content(tmp_path, write, variables, message):
 def test_unknown_name_is_quoted(tmp_path, write):
     path = tmp_path / "set.mat"
     write(path, {"data": X, "target": Y})
-    with pytest.raises(DataError, match="no variable 'nope'; there are data, target"):
+    with pytest.raises(DataError, match="no variable 'nope'; choose from data, target"):
         read_mat(path, truth="nope")
 
 

@@ -134,7 +134,7 @@ def _find(path: Path, names: list[str], usual: Iterable[str], requested: str | N
     """Return the given name, or the first usual one that the file has."""
     if requested is not None:
         if requested not in names:
-            raise DataError(f"{path}: no variable {requested!r}; there are {brief_list(names)}.")
+            raise DataError(f"{path}: no variable {requested!r}; choose from {brief_list(names)}.")
         return requested
     lower = {name.lower(): name for name in reversed(names)}
     return next((lower[name.lower()] for name in usual if name.lower() in lower), None)
