@@ -1,5 +1,6 @@
 """Input validation shared by all backends: parameters, features, names."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
@@ -326,6 +327,60 @@ def bad_value(row: int, column: int, value: float, names: Array | None = None) -
         f"X holds {value:g} {place}, too large for {'double' if double else 'single'} precision, "
         f"because its square overflows; is it a code for a missing value? Remove it, or {remedy}"
     )
+
+
+def check_same_order(first: tuple[str, Any], *others: tuple[str, Any]) -> None:
+    """Raise InputError if an argument has the rows of the first in another order, by their index.
+
+    Rows are matched by position. Only an index with the same values in another order is evidently
+    a mistake; arguments with other values, or without an index, pass.
+
+    Parameters
+    ----------
+    first : tuple of str and object
+        Name and value of the argument whose order counts.
+    *others : tuple of str and object
+        Names and values of the arguments to compare with it.
+    """
+    name, value = first
+    index = _index(value)
+    if index is None:
+        return
+    for other_name, other in others:
+        other_index = _index(other)
+        if other_index is None or len(other_index) != len(index) or index.equals(other_index):
+            continue
+        if Counter(index.tolist()) == Counter(other_index.tolist()):
+            raise InputError(
+                f"{other_name} has the index of {name} in another order, but rows are matched by "
+                f"position; {_remedy(name, index, other_name, other_index)}",
+                parameter=other_name,
+            )
+
+
+def _remedy(name: str, index: Any, other_name: str, other_index: Any) -> str:
+    """Return what to do about an index in another order."""
+    plain = f"{other_name}.to_numpy()"
+    aligned = f"{other_name}.loc[{name}.index]"
+    if not index.is_unique:
+        return f"pass {plain} if the positions are right, and otherwise sort both alike"
+    if any(_is_default(each) for each in (index, other_index)):
+        # A new index numbers the rows of a table as they stand: positions are probably right.
+        return f"pass {plain} if the positions are right, or {aligned} if the index is"
+    return f"pass {aligned}, or {plain} if the positions are right"
+
+
+def _is_default(index: Any) -> bool:
+    """Return whether an index is that of a pandas object made without one."""
+    parts = [getattr(index, name, None) for name in ("start", "step", "stop")]
+    return parts == [0, 1, len(index)]
+
+
+def _index(value: Any) -> Any:
+    """Return the index of a pandas object, or of a ranking of one; None for anything else."""
+    # A list has an `index` too, which is a method.
+    index = getattr(value, "index", None)
+    return index if hasattr(index, "get_indexer") else None
 
 
 def stacked_lists(column: Any) -> Array | None:

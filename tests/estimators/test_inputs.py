@@ -70,6 +70,28 @@ def test_transformers_may_give_tables(data):
     np.testing.assert_array_equal(found.decision_function(data.X), plain.decision_function(data.X))
 
 
+def test_rows_in_another_order_are_refused(data):
+    pandas = pytest.importorskip("pandas", reason="tables need pandas")
+    names = [f"row {i}" for i in range(len(data.X))]
+    X = pandas.DataFrame(data.X, index=names).add_prefix("feature ")
+    candidates = pandas.DataFrame(data.candidates, index=names).add_prefix("label ")
+    known = pandas.DataFrame(np.zeros(candidates.shape), index=names, columns=candidates.columns)
+    model = Sieve(max_iter=2).fit(X, candidates, known=known)
+    calls = {
+        "y": lambda: model.fit(X, candidates[::-1]),
+        "known": lambda: model.fit(X, candidates, known=known[::-1]),
+        "candidates": lambda: model.disambiguate(X, candidates[::-1]),
+        "sample_weight": lambda: model.score(
+            X, candidates, sample_weight=pandas.Series(1.0, index=names)[::-1]
+        ),
+    }
+    for name, call in calls.items():
+        with pytest.raises(InputError, match=f"{name} has the index of X in another order"):
+            call()
+    # Another index says nothing about the order.
+    model.fit(X, candidates.reset_index(drop=True))
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [

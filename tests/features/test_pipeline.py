@@ -145,3 +145,10 @@ def test_errors_say_what_is_wrong(table, tagger, tmp_path):
         TagPipeline(text="title").fit(table, ["pan"])
     with pytest.raises(InputError, match="there is no column 'title'"):
         tagger.predict([{"name": "pan"}])
+
+
+def test_parameters_of_the_method_need_a_method():
+    with pytest.raises(InputError, match=r"method__lam is a parameter of .* but method is None"):
+        TagPipeline().set_params(method__lam=1.0)
+    pipeline = TagPipeline().set_params(method=schirn.Sieve(), method__lam=1.0)
+    assert pipeline.method.lam == 1.0

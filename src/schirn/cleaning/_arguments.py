@@ -1,6 +1,5 @@
-"""Read the tags that a user passes, and refuse evident mistakes: rows out of order, separators."""
+"""Read the tags that a user passes, and refuse evident mistakes, such as other separators."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import as_plain
+from schirn._input import check_same_order as check_same_order
 from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells
 from schirn.labels.tags import Tags, read_tags
@@ -24,60 +24,6 @@ _DEFAULT = SEPARATORS[0]
 _STRAY = 0.05
 # The table uses another separator if it is in at least this many times as many cells.
 _CLEARLY = 10
-
-
-def check_same_order(first: tuple[str, Any], *others: tuple[str, Any]) -> None:
-    """Raise InputError if an argument has the rows of the first in another order, by their index.
-
-    Rows are matched by position. Only an index with the same values in another order is evidently
-    a mistake; arguments with other values, or without an index, pass.
-
-    Parameters
-    ----------
-    first : tuple of str and object
-        Name and value of the argument whose order counts.
-    *others : tuple of str and object
-        Names and values of the arguments to compare with it.
-    """
-    name, value = first
-    index = _index(value)
-    if index is None:
-        return
-    for other_name, other in others:
-        other_index = _index(other)
-        if other_index is None or len(other_index) != len(index) or index.equals(other_index):
-            continue
-        if Counter(index.tolist()) == Counter(other_index.tolist()):
-            raise InputError(
-                f"{other_name} has the index of {name} in another order, but rows are matched by "
-                f"position; {_remedy(name, index, other_name, other_index)}",
-                parameter=other_name,
-            )
-
-
-def _remedy(name: str, index: Any, other_name: str, other_index: Any) -> str:
-    """Return what to do about an index in another order."""
-    plain = f"{other_name}.to_numpy()"
-    aligned = f"{other_name}.loc[{name}.index]"
-    if not index.is_unique:
-        return f"pass {plain} if the positions are right, and otherwise sort both alike"
-    if any(_is_default(each) for each in (index, other_index)):
-        # A new index numbers the rows of a table as they stand: positions are probably right.
-        return f"pass {plain} if the positions are right, or {aligned} if the index is"
-    return f"pass {aligned}, or {plain} if the positions are right"
-
-
-def _is_default(index: Any) -> bool:
-    """Return whether an index is that of a pandas object made without one."""
-    parts = [getattr(index, name, None) for name in ("start", "step", "stop")]
-    return parts == [0, 1, len(index)]
-
-
-def _index(value: Any) -> Any:
-    """Return the index of a pandas object, or of a ranking of one; None for anything else."""
-    # A list has an `index` too, which is a method.
-    index = getattr(value, "index", None)
-    return index if hasattr(index, "get_indexer") else None
 
 
 def read_candidates(

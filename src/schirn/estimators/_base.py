@@ -27,6 +27,7 @@ from schirn._input import (
     Constraint,
     check_params,
     check_same_length,
+    check_same_order,
     location,
     validated_rows,
 )
@@ -150,6 +151,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         With `verbose`, progress is reported. An error restores the previous state.
         """
         self._check()
+        check_same_order(("X", X), ("y", y), *extras.items())
         state = dict(vars(self))
         self._forget_fit()
         try:
@@ -369,9 +371,15 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         (n, l) array of float
         """
         scores = self.held_out_scores(X)
+        Y = self._candidates_of(X, candidates, len(scores))
+        return near(self.calibration_.confidence(to_numpy(scores), Y), scores)
+
+    def _candidates_of(self, X: Any, candidates: Any, n_rows: int) -> Array:
+        """Return the candidates of new rows as a 0/1 matrix, with the labels of training."""
+        check_same_order(("X", X), ("candidates", candidates))
         labels = as_labels(candidates, names=self.label_names_)
-        check_same_length(len(scores), len(labels.matrix))
-        return near(self.calibration_.confidence(to_numpy(scores), labels.matrix), scores)
+        check_same_length(n_rows, len(labels.matrix))
+        return labels.matrix
 
     def training_row_of(self, X: Any) -> Array:
         """Find training rows, their copies and edited versions among new rows.
@@ -440,6 +448,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         from sklearn.metrics import label_ranking_average_precision_score
 
         check_is_fitted(self)
+        check_same_order(("X", X), ("y", y), ("sample_weight", sample_weight))
         labels = as_labels(y, names=self.label_names_, what="labels")
         scores = to_numpy(self.decision_function(X))
         weights = {"sample_weight": sample_weight}

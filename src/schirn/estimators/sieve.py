@@ -22,7 +22,6 @@ from schirn._progress import stage, track
 from schirn.estimators._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.exceptions import InputError
 from schirn.labels.known import as_known
-from schirn.labels.matrix import as_labels
 from schirn.labels.votes import Votes, read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import KernelExpansion, learn_scale
@@ -304,12 +303,9 @@ class Sieve(PartialMultiLabelClassifier):
         (n, l) array of float
         """
         scores = self.held_out_scores(X)
-        labels = as_labels(candidates, names=self.label_names_)
-        check_same_length(len(scores), len(labels.matrix))
+        Y = self._candidates_of(X, candidates, len(scores))
         log_odds = to_numpy(scores)
-        return near(
-            self.posterior_of_candidates(log_odds, labels.matrix).astype(log_odds.dtype), scores
-        )
+        return near(self.posterior_of_candidates(log_odds, Y).astype(log_odds.dtype), scores)
 
     def posterior_of_candidates(self, log_odds: Array, Y: Array) -> Array:
         """Return the confidence (n, l) in candidates Y, given held-out log-odds.

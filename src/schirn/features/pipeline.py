@@ -67,6 +67,29 @@ class TagPipeline(ClassifierMixin, ColumnChoice):
     method: Any = None
     separator: str = ";"
 
+    def set_params(self, **params: Any) -> "TagPipeline":
+        """Set parameters, also those of the method, such as ``method__n_landmarks``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        TagPipeline
+        """
+        method = params.get("method", self.method)
+        nested = [name for name in params if name.startswith("method__")]
+        if nested and not hasattr(method, "set_params"):
+            raise InputError(
+                f"{nested[0]} is a parameter of the method, but method is {method!r}; pass an "
+                f"estimator, such as TagPipeline(Sieve(), ...)",
+                parameter=nested[0],
+            )
+        super().set_params(**params)
+        return self
+
     def fit(
         self, X: Any, y: Any, *, label_names: Sequence[str] | None = None, **fit_params: Any
     ) -> "TagPipeline":

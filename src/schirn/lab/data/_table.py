@@ -127,7 +127,8 @@ class _TableReader:
         column = next((name for name in LABEL_COLUMNS if name in self.names), None)
         if column is None:
             raise DataError(
-                f"which column holds the labels? Pass labels=; choose from {brief_list(self.names)}.",
+                f"which column holds the labels? Pass labels=; choose from "
+                f"{brief_list(self.names)}.",
                 parameter="labels",
             )
         return column
@@ -136,7 +137,9 @@ class _TableReader:
         """Return a list of columns after checking that they exist."""
         for name in _as_list(columns):
             if name not in self.names:
-                raise DataError(f"there is no column {name!r}; choose from {brief_list(self.names)}.")
+                raise DataError(
+                    f"there is no column {name!r}; choose from {brief_list(self.names)}."
+                )
         return _as_list(columns)
 
     def features(self, taken: set[str]) -> list[str]:

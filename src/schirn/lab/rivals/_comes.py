@@ -163,9 +163,7 @@ class COMES(RowSpaceMethod):
             Bayes posterior with the rate of each label.
         """
         scores = self.decision_function(X)
-        labels = as_labels(candidates, names=self.label_names_)
-        check_same_length(len(scores), len(labels.matrix))
-        return self._posterior(scores, labels.matrix)
+        return self._posterior(scores, self._candidates_of(X, candidates, len(scores)))
 
 
 @declare_parameters

@@ -6,11 +6,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.estimators import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.lab.rivals.solvers._pard import Network, Schedule, networks_of_schedules, pard
 from schirn.lab.rivals.solvers._scaling import identity, minmax
-from schirn.labels.matrix import as_labels
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
 
@@ -179,6 +178,5 @@ class PARD(PartialMultiLabelClassifier):
         (n, l) array of float
         """
         scores = self.decision_function(X)
-        labels = as_labels(candidates, names=self.label_names_)
-        check_same_length(len(scores), len(labels.matrix))
-        return self._label_model.posterior(scores, labels.matrix.astype(scores.dtype))
+        Y = self._candidates_of(X, candidates, len(scores))
+        return self._label_model.posterior(scores, Y.astype(scores.dtype))
