@@ -214,3 +214,25 @@ def test_a_round_that_lowers_the_evidence_is_not_taken():
     np.testing.assert_allclose(shorter.decision_function(X), model.decision_function(X))
     np.testing.assert_allclose(shorter.label_confidence_, model.label_confidence_)
     np.testing.assert_allclose(shorter.training_log_odds_, model.training_log_odds_)
+
+
+def test_weights_of_few_rows_with_many_words_are_stored_per_row(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((60, 900), density=0.02, format="csr", rng=rng, dtype=np.float32)
+    Y = (rng.random((60, 40)) < 0.1).astype(int)
+    Y[np.arange(60), rng.integers(40, size=60)] = 1
+    unseen = sp.random_array((25, 900), density=0.02, format="csr", rng=rng, dtype=np.float32)
+    files = []
+    scores = []
+    for limit in (2**24, 1000):
+        monkeypatch.setattr("schirn.solvers.kernel_ridges._MANY_WEIGHTS", limit)
+        model = schirn.Sieve(kernel="linear").fit(X, Y)
+        files.append(tmp_path / f"{limit}.schirn")
+        schirn.save(model, files[-1])
+        loaded = schirn.load(files[-1])
+        np.testing.assert_array_equal(
+            loaded.decision_function(unseen), model.decision_function(unseen)
+        )
+        scores.append(model.decision_function(unseen))
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-4, atol=1e-4)
+    assert files[1].stat().st_size < 0.3 * files[0].stat().st_size

@@ -338,7 +338,7 @@ class Sieve(PartialMultiLabelClassifier):
             knowledge = knowledge._replace(known=None)
         self._learn_features(X)
         result, expansion = self._solve(X, trusted, knowledge)
-        if expansion.support is None:
+        if expansion.kernel.name == "linear":
             # Store linear weights in the precision of the features.
             expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
         self.expansion_ = expansion
