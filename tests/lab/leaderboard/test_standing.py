@@ -112,9 +112,9 @@ def test_tables_rest_on_whole_seeds(results, suite):
 def test_one_seed_tests_no_difference_within_a_setting(results, suite):
     standing = Standing([r for r in results if r["seed"] == 0], suite)
     assert "no difference within a setting can be significant" in standing.state()
-    assert "| raw | 1.0 | 0.00 / 0.00 / 1.00 | p = 0.031, significant | none | - |" in (
-        standing.summary()
-    )
+    row = "| raw | 1.0 | {} | 0.00 / 0.00 / 1.00 | p = 0.094, not significant | none | - |"
+    assert row.format("1 of 2 others, `CandidateRidge` among them") in standing.summary()
+    assert "uncorrected" not in standing.summary()
     assert " | 0.00 / 0.00 / 1.00 | - | 0 | " in standing.ranks()
     assert "significant" not in standing.sets()
     assert "| CandidateRidge ¶ |" in standing.ranks()
@@ -134,22 +134,60 @@ def test_the_headline_rests_on_sets_that_were_not_used_in_the_design(results, su
     assert test.ranks["Sieve"] == 1.0
     assert standing.headline() == (
         "On 6 data sets not used in its design, Sieve has a mean rank of 1.0 among 3 methods "
-        f"(critical difference {test.critical_difference:.1f}), each with its better features and "
-        "at most 6 parameter points on 200 rows."
+        f"(critical difference {test.critical_difference:.1f}), not significantly ahead of 1 of 2 "
+        "others, `CandidateRidge` among them. Features are the better of two by test figures. "
+        "Methods that tune in `fit` (CandidateRidge) use all training rows, the others search 6 "
+        "points on 200 rows."
     )
     text = standing.summary()
     assert (
         f"Sieve among 3 methods (critical difference {test.critical_difference:.1f}) and against "
         "`CandidateRidge`, on 6 data sets not used in its design:"
     ) in text
-    row = "| 1.0 | 0.00 / 0.00 / 1.00 | p = 0.031, significant | none | 12 / 0 / 0 |"
-    assert all(f"| {track} {row}" in text for track in ("raw", "kernel", "better"))
+    row = (
+        "| 1.0 | 1 of 2 others, `CandidateRidge` among them | 0.00 / 0.00 / 1.00 | p = 0.094, not "
+        "significant | none | 12 / 0 / 0 |"
+    )
+    assert all(f"| {track} {row}" in text for track in ("raw", "kernel", "better†"))
+    assert "† features chosen by the test figures" in text
     # Whatever the sets of the design say changes nothing.
     for r in results:
         if r["dataset"] >= "s6":
             r["metrics"]["average_precision"] = 0.1
     assert Standing(results, suite).headline() == standing.headline()
     assert Standing(results, suite).summary() == text
+
+
+def test_holm_corrects_wilcoxons_tests_and_false_positives_are_counted(results, suite):
+    standing = Standing(results, suite)
+    raw = [r for r in results if r["features"] == "raw" and r["dataset"] < "s6"]
+    pvalue = RankTable(raw).pvalue("Sieve")
+    assert f"p = {3 * pvalue:.2g}, not significant" in standing.summary()
+    assert "Holm's correction for the 3 rows" in standing.summary()
+    sentence = (
+        "Won and lost: uncorrected tests at 5%; among {} per row, about {} false positives are "
+        "expected."
+    )
+    assert sentence.format(12, 0.6) in standing.summary()
+    assert sentence.format(12, 0.6) in standing.ranks()
+    assert sentence.format(16, 0.8) in standing.ranks()
+
+
+def test_sieve_has_ranks_on_the_sets_that_no_earlier_version_had_seen(results, suite, monkeypatch):
+    assert "no earlier version" not in Standing(results, suite).summary()
+    monkeypatch.setattr(standing, "UNTOUCHED", ("s1", "s2"))
+    for r in results:
+        if r["dataset"] == "s2" and (r["method"], r["features"]) == ("Sieve", "raw"):
+            r["metrics"]["average_precision"] = 0.1
+    assert (
+        "On `s1`, `s2`, where no earlier version of Sieve had been evaluated, its mean rank is "
+        "2.0 (raw), 1.0 (kernel), 1.0 (better†)."
+    ) in Standing(results, suite).summary()
+
+
+def test_the_untouched_sets_are_in_the_suite_and_not_in_the_design():
+    datasets = read_suite("pml-2")["datasets"]
+    assert not any(datasets[name].get("design") for name in standing.UNTOUCHED)
 
 
 def test_probabilities_and_counts_are_those_of_the_tests(results, suite):
@@ -249,8 +287,8 @@ def test_methods_compete_with_the_features_that_suit_them(results, suite):
     assert {r["features"] for r in better} == {"better"}
     assert min(r["metrics"]["average_precision"] for r in better) > 0.4
     standing = Standing(results, suite)
-    assert "| better | 1.0 |" in standing.summary()
-    assert "### Better features, data sets not used in the design of Sieve" in standing.ranks()
+    assert "| better† | 1.0 |" in standing.summary()
+    assert "### Better† features, data sets not used in the design of Sieve" in standing.ranks()
     assert "mean rank of 1.0 among 3" in standing.headline()
 
 

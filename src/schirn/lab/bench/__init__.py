@@ -10,6 +10,7 @@ from schirn.lab.bench._comparison import ALL_METRICS as ALL_METRICS
 from schirn.lab.bench._comparison import AUTO as AUTO
 from schirn.lab.bench._comparison import CEILING as CEILING
 from schirn.lab.bench._comparison import FLOOR as FLOOR
+from schirn.lab.bench._comparison import ORACLE_MARK as ORACLE_MARK
 from schirn.lab.bench._comparison import SMALLEST_GAP as SMALLEST_GAP
 from schirn.lab.bench._comparison import Comparison as Comparison
 from schirn.lab.bench._comparison import Contender as Contender

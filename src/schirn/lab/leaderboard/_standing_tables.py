@@ -2,14 +2,16 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from schirn.lab.bench import (
     ALL_METRICS,
     FLOOR,
+    ORACLE_MARK,
     Comparison,
     Contender,
     Setting,
@@ -32,9 +34,16 @@ from schirn.metrics import METRICS
 METRIC = "average_precision"
 BETTER = "better"
 """Name of the track in which every method has the features that suit it better."""
+BETTER_NOTE = (
+    f"{ORACLE_MARK} features chosen by the test figures: on each data set, every method has those "
+    "with which its average precision on the test rows is higher."
+)
+"""Meaning of the mark of this track."""
 _LABEL = "average precision"
 # Mark of methods that have another search budget.
 _TUNED_IN_FIT = " ¶"
+# Level of the tests within settings.
+_LEVEL = 0.05
 # Sizes of a difference that matter, in percentage points.
 _POINT = 0.01
 
@@ -70,12 +79,39 @@ class RankTable:
                 differences.setdefault(setting.dataset, []).append(ahead)
         return {name: statistics.fmean(values) for name, values in differences.items()}
 
+    def ranks_on(self, datasets: Collection[str]) -> dict[str, float]:
+        """Return the mean ranks over some of the data sets."""
+        chosen = [result for result in self._complete if result["dataset"] in datasets]
+        return friedman(chosen, METRIC).ranks
+
+    @cached_property
+    def tuned_in_fit(self) -> list[str]:
+        """Labels of the methods that choose their parameters in `fit`."""
+        searched = {result["method"] for result in self._results if result.get("grid")}
+        contenders = self._comparison.contenders
+        return [each.label for each in contenders if each.method not in searched]
+
     def counts(self, method: str) -> tuple[int, int, int]:
         """Return the numbers of settings with significantly better, equal and worse results."""
         ours = self._comparison.find(method)
         words = [self._verdicts[s, ours] for s in self._comparison.settings]
         # The verdicts are about the candidate ridge.
         return words.count("loss"), words.count("tie"), words.count("win")
+
+    @property
+    def false_positives(self) -> str:
+        """A sentence on the tests within settings, which are not corrected for their number.
+
+        Empty if nothing was tested.
+        """
+        rivals = [rival for rival in self._comparison.rivals if rival.method != FLOOR]
+        n_tests = max((sum(self.counts(rival.label)) for rival in rivals), default=0)
+        if not n_tests:
+            return ""
+        return (
+            f"Won and lost: uncorrected tests at 5%; among {n_tests} per row, about "
+            f"{_LEVEL * n_tests:.1f} false positives are expected."
+        )
 
     def markdown(self, *, by_metric: bool = True) -> str:
         """Return the table, best mean rank first, and the results of the tests."""
@@ -93,6 +129,8 @@ class RankTable:
             f"Mean ranks are over {n_sets} data sets; two of them differ significantly (Nemenyi, "
             f"5%) if they are at least {difference} apart. {leading(result, _LABEL)}"
         )
+        if expected := self.false_positives:
+            note += f" {expected}"
         further = [self._ranks_by_metric()] if by_metric else []
         return "\n\n".join(["\n".join(lines), note, *further])
 
@@ -116,9 +154,8 @@ class RankTable:
     def _line(self, contender: Contender) -> str:
         runs = [r for r in self._results if r["method"] == contender.method]
         rank = self._rank(contender)
-        is_tuned_in_fit = not any(run.get("grid") for run in runs)
         cells = [
-            f"{contender.label}{_TUNED_IN_FIT * is_tuned_in_fit}",
+            f"{contender.label}{_TUNED_IN_FIT * (contender.label in self.tuned_in_fit)}",
             f"{rank:.1f}" if math.isfinite(rank) else "-",
             _mean_in_percent(runs, METRIC),
             _mean_in_percent(runs, "noise_auc"),
@@ -156,11 +193,10 @@ def rank_notes(results: Sequence[Result]) -> str:
         "Worse / equal / better: probabilities, by the Bayesian signed rank test over data sets, "
         f"that most differences from `{FLOOR}` are of this kind; equal is within one point. Won / "
         "not significant / lost: settings with a significant difference (corrected t-test over "
-        "seeds, 5%). A run that ran out of time or failed counts with the worst value of every "
+        "seeds). A run that ran out of time or failed counts with the worst value of every "
         "metric; only average precision, noise AUC and costs are means over finished runs. "
         "Seconds and memory are not verified.",
-        "Better features: on each data set every method has the features, raw or kernel, with "
-        "which its average precision is higher.",
+        BETTER_NOTE,
         "¶ chooses its parameters in `fit`, on all training candidates; the others search at most "
         "six points of their grids on 200 rows.",
         *contender_notes(compare(one_track, METRIC).contenders),
