@@ -4,8 +4,8 @@
 
     ||C - (Y - N)||_F^2 + alpha ||N||_1 - beta ||C||_* + lam ||W||_F^2
 
-over C = X W and the binary noise N <= Y, by augmented Lagrange multipliers. Two identities keep
-linear systems and singular value decompositions out of the loop.
+over C = X W and the binary noise N <= Y (eq. 6), by augmented Lagrange multipliers (eq. 7). Two
+identities keep linear systems and singular value decompositions out of the loop.
 
 **The features are factored once.** With X = U S V', F = U S and W = V w, the W subproblem has the
 solution
@@ -110,19 +110,21 @@ def schirn(
     if rounds.state is not None:
         N, Y_N, C, L, mu, trace = rounds.state
     for n_iter in track(rounds.left(), "round", before=rounds.done, may_stop=tol > 0):
-        # W subproblem: W = (mu X'X + 2 lam I)^-1 X'(mu C - L), in the row space of X
+        # W, eq. (9): W = (mu X'X + 2 lam I)^-1 X'(mu C - L), in the row space of X
         w = (mu * C[n:] - L[n:]) / (mu * eigenvalues + 2 * lam * penalty)
         XW = np.vstack([space.expand(w.astype(space.dtype)), eigenvalues * w])
-        # N subproblem: candidates have Y = 1, and are noise where C is below the threshold
+        # N: candidates have Y = 1, and are noise where C is below the threshold. "printed" is
+        # eq. (13); "exact", the default, minimises eq. (10) over 0/1 matrices, which (13) does not
         N_before = N
         N = Y & (C[:n] < threshold)
         if not np.array_equal(N, N_before):
             Y_N = Y_N - _with_projection(space, N.astype(float) - N_before)
-        # C subproblem
+        # C: G is the matrix of eq. (15)
         G = (2 * Y_N + L + mu * XW) / (2 + mu)
-        # G = P D Q', C = P (D + shift) Q'; the printed shift is exact for a rank weight of 2 beta
+        # Eq. (16): G = P D Q', C = P (D + shift) Q'. The printed shift minimises eq. (15) for twice
+        # its rank weight, 2 beta
         C, nuclear_norm = _rank_step(G, n, 2 * beta / (2 + mu), rank_term)
-        # Lagrange terms
+        # Multipliers and penalty, eqs. (17) and (18)
         gap = XW - C
         L = L + mu * gap
         mu = min(mu_max, rho * mu)

@@ -261,7 +261,7 @@ def schirn_on_blocks(
         FY_N, FC, FL, mu, trace = rounds.state
         store.step(read_state, rounds.blocks(rounds.done))
     for n_iter in track(rounds.left(), "round", before=rounds.done, may_stop=tol > 0):
-        # W subproblem
+        # W, eq. (9) of the paper
         w, FXW = coordinates.solve(mu * FC - FL, mu, 2 * lam)
         # The noise and G, after C and L of the previous round
         message = coordinates.send(mu * w), threshold, term != "none"
@@ -271,10 +271,10 @@ def schirn_on_blocks(
         if over_G.change is not None:
             FY_N = FY_N + coordinates.receive(over_G.change)
         FG = mu * FXW + FL + 2 * FY_N
-        # C subproblem
+        # C, eq. (16)
         shift = _shift(over_G, beta, term, mu, whole_G, w.dtype)
         FC = FG * shift.scale if shift.R is None else FG @ shift.R
-        # Lagrange terms
+        # Multipliers and, below, their penalty, eqs. (17) and (18)
         FL = FG - 2 * FY_N - mu * FC
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
         penalties = alpha * over_G.n_noise + shift.rank_penalty + ridge
@@ -425,12 +425,12 @@ def begin_round(
     sums : SumsOverG
     """
     cells = block.cells
-    # N subproblem
+    # N: eq. (13) with the printed threshold
     noise = state.C < threshold
     xp = namespace(noise)
     changed = xp.nonzero(state.noise != noise)[0]
     n_changed = int(changed.shape[0])
-    # C subproblem
+    # G of eq. (15)
     G = block.rows.expand(message)
     G += state.S.values
     change = projection = None
@@ -468,7 +468,7 @@ def finish_round(block: Block, state: State, shift: Shift) -> tuple[State, SumsO
     """
     G = state.G
     assert G is not None
-    # C subproblem
+    # C, eq. (16)
     mu_C = _times(G, shift)
     C = mu_C.at(block.cells) / shift.mu
     xp = namespace(C)

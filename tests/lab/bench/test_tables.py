@@ -438,13 +438,34 @@ def test_tied_scores_are_not_marked_as_best():
 
 
 def test_a_gap_below_a_point_is_none():
-    values = {"Sieve": 0.75, "CandidateRidge": 0.5, "OracleRidge": 0.509}
+    values = {"Sieve": 0.51, "CandidateRidge": 0.5, "OracleRidge": 0.509}
     rows = [
         {"dataset": "d", "method": m, "fold": 0, "metrics": {"average_precision": v}}
         for m, v in values.items()
     ]
     (share,) = stats.gap_closed(rows)["Sieve"].values()
     assert math.isnan(share)
+
+
+def test_settings_in_which_a_method_exceeds_the_oracle_have_no_gap():
+    values = {
+        "a": {"Sieve": 0.65, "CandidateRidge": 0.5, "OracleRidge": 0.6},
+        "b": {"Sieve": 0.605, "CandidateRidge": 0.5, "OracleRidge": 0.6},
+    }
+    rows = [
+        make_result(dataset, 1, name, 0, average_precision=value)
+        for dataset, line in values.items()
+        for name, value in line.items()
+    ]
+    table = tables.gaps(rows)
+    cells = {line[0].text: line[1] for line in table.body}
+    assert math.isnan(list(stats.gap_closed(rows)["Sieve"].values())[0])
+    assert cells["a r=1"].note == "no upper bound: a method is over 1 point better than OracleRidge"
+    assert cells["b r=1"].text == "105"
+    assert (
+        "Left out: 1 of 2 settings, in which a method is over 1 point better than OracleRidge, "
+        "which has no intercept on raw features."
+    ) in table.notes
 
 
 def test_the_best_method_has_all_folds():

@@ -106,6 +106,21 @@ def test_gaps_are_those_of_the_statistics_where_the_references_differ(tmp_path):
             assert values["gap"] == pytest.approx(share)
 
 
+def test_settings_in_which_a_method_exceeds_the_oracle_have_no_gap(tmp_path):
+    results = [r for r in study() if r["tuning"] == "candidates"]
+    for r in results:
+        if (r["dataset"], r["method"]) == ("a", "PAKS"):
+            r["metrics"]["average_precision"] = 0.8
+    board = board_of(results, tmp_path)
+    assert not any("gap" in line for (p, _), line in board.values.items() if p.dataset == "a")
+    assert any("gap" in line for (p, _), line in board.values.items() if p.dataset == "b")
+    page = Page(build_leaderboard([tmp_path], tmp_path / "site").read_text("utf-8"))
+    assert (
+        "Gap closed: 1 of 3 settings are left out, in which a method is over a point better than "
+        "OracleRidge, which has no intercept on raw features."
+    ) in page.text
+
+
 def test_a_setting_with_a_missing_fold_has_no_mean(tmp_path):
     results = [r for r in study() if not (r["method"] == "Sieve" and r["fold"] == 1)]
     board = board_of(results, tmp_path)

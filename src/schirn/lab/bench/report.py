@@ -22,6 +22,7 @@ from schirn.lab.bench._comparison import (
     FLOOR,
     ORACLE_MARK,
     Comparison,
+    Contender,
     Result,
     compare,
 )
@@ -280,10 +281,7 @@ def summary(results: Sequence[Result], metric: str) -> list[str]:
     """
     comparison = compare(results, metric)
     label = comparison.info.name
-    sentences = [
-        stats.leading(stats.friedman(results, metric), label),
-        _gap(results, comparison, label),
-    ]
+    sentences = [stats.leading(stats.friedman(results, metric), label), _gap(comparison, label)]
     failed = sum(not result.get("metrics") for result in results)
     if failed:
         sentences.append(
@@ -296,19 +294,50 @@ def summary(results: Sequence[Result], metric: str) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _gap(results: Sequence[Result], comparison: Comparison, label: str) -> str:
+def _gap(comparison: Comparison, label: str) -> str:
+    """State the largest share of the gap between the references that a method closes."""
     if not {FLOOR, CEILING} <= {c.method for c in comparison.contenders}:
         return ""
-    closed = stats.gap_closed(results, comparison.metric)
-    shares = {name: finite_mean(per_setting.values()) for name, per_setting in closed.items()}
-    shares = {name: share for name, share in shares.items() if not math.isnan(share)}
+    gains = {c: _gains(comparison, c) for c in comparison.rivals if c.method != FLOOR}
+    shares = {
+        c: sum(ours for ours, _ in pairs) / whole
+        for c, pairs in gains.items()
+        if (whole := sum(possible for _, possible in pairs)) > 0
+    }
     if not shares:
         return ""
     best = max(shares, key=shares.__getitem__)
-    return (
-        f"On average {best} closes {100 * shares[best]:.0f} % of the gap in {label} between "
-        f"a ridge trained on the candidates ({FLOOR}) and one trained on the truth ({CEILING})."
+    ours, possible = zip(*gains[best], strict=True)
+    sentence = (
+        f"In {label}, {best.label} gains {tables.signed(finite_mean(ours))} points on average over "
+        f"a ridge trained on the candidates ({FLOOR}), and one trained on the truth ({CEILING}) "
+        f"{tables.signed(finite_mean(possible))}: pooled over {len(ours)} settings, "
+        f"{best.label} closes {100 * shares[best]:.0f} % of the gap. It is below {FLOOR} in "
+        f"{sum(gain < 0 for gain in ours)} of them."
     )
+    n_exceeded = len(stats.settings_above_ceiling(comparison))
+    if n_exceeded:
+        sentence += f" Left out: {n_exceeded} settings with a method over a point above {CEILING}."
+    return sentence
+
+
+def _gains(comparison: Comparison, contender: Contender) -> list[tuple[float, float]]:
+    """Return the gains of a method and of the ridge on the truth over the ridge, by setting.
+
+    Settings without one of the three, or in which the ridge on the truth is no upper bound, are
+    left out.
+    """
+    sign = 1 if comparison.info.greater_is_better else -1
+    exceeded = stats.settings_above_ceiling(comparison)
+    pairs = []
+    for setting in comparison.settings:
+        low, ours, high = (
+            sign * comparison.mean(setting, each)
+            for each in (comparison.find(FLOOR), contender, comparison.find(CEILING))
+        )
+        if setting not in exceeded and not math.isnan(low + ours + high):
+            pairs.append((ours - low, high - low))
+    return pairs
 
 
 def _drawings(results: Sequence[Result], metric: str, alpha: float) -> list[Drawing]:

@@ -533,8 +533,9 @@ def gap_closed(
 
     (method - CandidateRidge) / (OracleRidge - CandidateRidge) per setting, from means over folds: 0
     is no better than treating all candidates as true, 1 is as good as the same ridge trained on the
-    truth. A method that is not a ridge can exceed 1. NaN if one of the three has no result, or if
-    OracleRidge is less than 0.01 better than CandidateRidge.
+    truth. NaN if one of the three has no result, if OracleRidge is less than 0.01 better than
+    CandidateRidge, or if any method is more than 0.01 better than OracleRidge, which is then no
+    upper bound: it has no intercept, and features without a constant column can need one.
 
     Parameters
     ----------
@@ -562,6 +563,7 @@ def gap_closed(
     sign = 1 if comparison.info.greater_is_better else -1
     floor = comparison.find(FLOOR)
     ceiling = comparison.find(CEILING)
+    exceeded = settings_above_ceiling(comparison)
     shares: dict[str, dict[Setting, float]] = {}
     for c in comparison.contenders:
         if c.method in (FLOOR, CEILING):
@@ -569,9 +571,33 @@ def gap_closed(
         shares[c.label] = {}
         for s in comparison.settings:
             low, value, high = (sign * comparison.mean(s, method) for method in (floor, c, ceiling))
-            is_wide = high - low >= SMALLEST_GAP
+            is_wide = high - low >= SMALLEST_GAP and s not in exceeded
             shares[c.label][s] = (value - low) / (high - low) if is_wide else math.nan
     return shares
+
+
+def settings_above_ceiling(comparison: Comparison) -> list[Setting]:
+    """Return the settings in which a method is more than 0.01 better than OracleRidge.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Values of one metric.
+
+    Returns
+    -------
+    list of Setting
+    """
+    sign = 1 if comparison.info.greater_is_better else -1
+    ceiling = comparison.find(CEILING)
+    return [
+        s
+        for s in comparison.settings
+        if any(
+            sign * (comparison.mean(s, c) - comparison.mean(s, ceiling)) > SMALLEST_GAP
+            for c in comparison.rivals
+        )
+    ]
 
 
 def _verdict(result: Significance, sign: int, alpha: float) -> str:

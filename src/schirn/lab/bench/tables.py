@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 MISSING = "–"
+_POINT = f"{100 * SMALLEST_GAP:g} point"
 _MARK = {"win": "•", "loss": "◦"}
 _TWO_FOLDS = "A test over 2 folds has one degree of freedom and rarely finds a difference."
 _HAMMING = "hamming_loss"
@@ -251,15 +252,8 @@ def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
     comparison = compare(rows, metric)
     lines = {s.label: [shares[s] for shares in closed.values()] for s in comparison.settings}
     lines["mean"] = [finite_mean(shares.values()) for shares in closed.values()]
-    floor = comparison.find(FLOOR)
-    ceiling = comparison.find(CEILING)
-    gap_notes = {
-        s.label: "no result of the method or of a reference"
-        if math.isnan(gap := comparison.mean(s, ceiling) - comparison.mean(s, floor))
-        or (gap if comparison.info.greater_is_better else -gap) >= SMALLEST_GAP
-        else f"no gap to close: {CEILING} is less than {100 * SMALLEST_GAP:g} point better"
-        for s in comparison.settings
-    }
+    exceeded = stats.settings_above_ceiling(comparison)
+    gap_notes = {s.label: _why_no_gap(comparison, s, exceeded) for s in comparison.settings}
     body = []
     for name, shares in lines.items():
         best = max((share for share in shares if not math.isnan(share)), default=math.nan)
@@ -277,10 +271,33 @@ def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
             f"(method − {FLOOR}) / ({CEILING} − {FLOOR}); 0 is no better than treating every "
             "candidate as true, 100 is as good as the same ridge trained on the truth.",
             "mean: over the settings with a value.",
+            *_left_out(exceeded, len(comparison.settings)),
             *mark_notes(comparison.contenders),
         ],
         foot=1,
     )
+
+
+def _why_no_gap(comparison: Comparison, setting: Setting, exceeded: Collection[Setting]) -> str:
+    """Return the reason why a share of the gap has no value in a setting."""
+    if setting in exceeded:
+        return f"no upper bound: a method is over {_POINT} better than {CEILING}"
+    gap = comparison.mean(setting, comparison.find(CEILING))
+    gap -= comparison.mean(setting, comparison.find(FLOOR))
+    gap *= 1 if comparison.info.greater_is_better else -1
+    if gap < SMALLEST_GAP:
+        return f"no gap to close: {CEILING} is less than {_POINT} better"
+    return "no result of the method or of a reference"
+
+
+def _left_out(exceeded: Sequence[Setting], n_settings: int) -> list[str]:
+    """Return a note on the settings in which the oracle is no upper bound, if there are any."""
+    if not exceeded:
+        return []
+    return [
+        f"Left out: {len(exceeded)} of {n_settings} settings, in which a method is over {_POINT} "
+        f"better than {CEILING}, which has no intercept on raw features."
+    ]
 
 
 def costs(rows: Iterable[Result]) -> Table:

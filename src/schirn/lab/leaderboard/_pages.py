@@ -11,7 +11,7 @@ import math
 import os
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Board:
-    """Values by setting and method, with the methods, columns and tracks that occur."""
+    """Values by setting and method, with the methods, columns and tracks that occur.
+
+    `n_without_bound` counts the settings without a gap, because a method exceeds its upper bound.
+    """
 
     values: dict[tuple[Place, str], dict[str, float]]
     contenders: dict[str, Contender]
@@ -92,6 +95,7 @@ class Board:
     tracks: tuple[Track, ...]
     places: tuple[Place, ...]
     results: list[Result]
+    n_without_bound: int
 
 
 def build_leaderboard(
@@ -194,6 +198,8 @@ def make_board(results: Sequence[Result]) -> Board:
         for contender in compare(by_track[track], "average_precision").contenders:
             contenders.setdefault(contender.method, contender)
         values |= _track_values(track, by_track[track])
+    ceilings = {name for name, contender in contenders.items() if contender.ceiling}
+    exceeded = _add_gaps(values, ceilings)
     names = list(contenders)
     places = sorted(
         {place for place, _ in values},
@@ -204,7 +210,7 @@ def make_board(results: Sequence[Result]) -> Board:
         for name in names:
             values.setdefault((place, name), {})
     columns = tuple(c for c in COLUMNS if any(c.name in line for line in values.values()))
-    return Board(values, contenders, columns, tuple(tracks), tuple(places), results)
+    return Board(values, contenders, columns, tuple(tracks), tuple(places), results, len(exceeded))
 
 
 def _track_values(
@@ -222,16 +228,33 @@ def _track_values(
         finished = [result for result in runs if result["status"] == "done"]
         is_complete = len(finished) == sum(n_folds[place].values())
         lines[place, method] = _means(finished) if is_complete else {}
+    return lines
+
+
+def _add_gaps(
+    values: Mapping[tuple[Place, str], dict[str, float]], ceilings: Collection[str]
+) -> set[Place]:
+    """Add the shares of the gap to the values; return the settings whose reference is no bound.
+
+    There a method is over a point better than the ridge trained on the truth, and no share is
+    added.
+    """
     precisions = {
-        key: values["average_precision"]
-        for key, values in lines.items()
-        if "average_precision" in values
+        key: line["average_precision"]
+        for key, line in values.items()
+        if "average_precision" in line
+    }
+    exceeded = {
+        place
+        for (place, method), value in precisions.items()
+        if method not in ceilings
+        and value - precisions.get((place, CEILING), math.nan) > SMALLEST_GAP
     }
     for (place, method), value in precisions.items():
         low, high = (precisions.get((place, name), math.nan) for name in (FLOOR, CEILING))
-        if high - low >= SMALLEST_GAP:
-            lines[place, method]["gap"] = (value - low) / (high - low)
-    return lines
+        if high - low >= SMALLEST_GAP and place not in exceeded:
+            values[place, method]["gap"] = (value - low) / (high - low)
+    return exceeded
 
 
 def _means(finished: Sequence[Result]) -> dict[str, float]:
@@ -255,6 +278,12 @@ def _marks(board: Board) -> list[str]:
     """Return the meanings of the marks of the methods."""
     contenders = board.contenders.values()
     notes = list(contender_notes(contenders))
+    if board.n_without_bound:
+        notes.append(
+            f"Gap closed: {board.n_without_bound} of {len(board.places)} settings are left out, in "
+            f"which a method is over a point better than {CEILING}, which has no intercept on raw "
+            "features."
+        )
     stale = sum(is_stale(result) for result in board.results)
     unscored = sum(r["status"] == "done" and not r["scores"] for r in board.results)
     if stale or unscored:
