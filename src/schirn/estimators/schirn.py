@@ -217,8 +217,8 @@ class Schirn(RowSpaceMethod):
         self._set_weights(space, fit.w)
         self.residual_ = fit.residual
         self.n_noise_ = fit.n_noise
-        # W is nearly the ridge on Y - N, whose leave-one-out scores have a closed form: the rank term
-        # adds beta U V' to Y - N, and the rounds do not converge.
+        # W is nearly the ridge on Y - N, whose leave-one-out scores have a closed form: the rank
+        # term adds beta U V' to Y - N, and the rounds do not converge.
         clean = (Y.astype(bool) & ~fit.N).astype(space.dtype)
         loo_scores = ridge(space, clean, self.lam_).loo_scores
         return Fit(fit.N, loo_scores, len(fit.objective), fit.objective)

@@ -7,7 +7,8 @@ import pytest
 from reference.bench_results import lost, make_result, study
 
 from schirn.exceptions import InputError
-from schirn.lab.bench.protocol import protocol_paragraph
+from schirn.lab.bench import tables
+from schirn.lab.bench.protocol import bibtex, protocol_paragraph
 from schirn.lab.bench.report import summary, write_outputs
 
 VOID = {"meta", "img", "source", "br", "link", "input"}
@@ -91,7 +92,8 @@ def test_protocol_and_references_are_ready_to_paste(folder, page):
         "5-fold cross-validation",
         "The parameters of NLR† were chosen on the true labels of the test rows",
         "‡ reconstructed: neither code nor full text was available.",
-        "Significance: corrected resampled t-test over the folds of each setting, level 0.05.",
+        "Significance: corrected resampled t-test over the folds of each setting (Nadeau and "
+        "Bengio, 2003), level 0.05.",
         "OracleRidge: trained on the true labels, for reference only.",
         "schirn 0.1, python 3.11, numpy 2.0",
     ):
@@ -279,3 +281,51 @@ def test_the_gap_is_pooled_and_settings_below_the_ridge_are_counted(tmp_path):
         "2 settings, Sieve closes 8 % of the gap. It is below CandidateRidge in 1 of them. Left "
         "out: 1 settings with a method over a point above OracleRidge."
     ) in text
+
+
+def test_the_protocol_names_only_sets_with_results_and_no_folders():
+    reason = "/home/me/sets/cmc.npz: 3 workers judged item 0"
+    results = [
+        make_result("d", 1, "Sieve", 0, average_precision=0.5),
+        lost("cmc", None, "Sieve", 0, status="skipped", reason=reason),
+    ]
+    for latex in (False, True):
+        text = protocol_paragraph(results, latex=latex)
+        assert "on one data set: d (r = 1)" in text
+        left_out = "Left out, because no run has a result: cmc (cmc.npz: 3 workers judged item 0)."
+        assert left_out in text
+        assert "home" not in text
+    table = tables.results(results, "average_precision")
+    assert "skipped: cmc.npz: 3 workers" in table.render("markdown")
+    assert "home" not in table.render("markdown")
+
+
+def test_the_protocol_says_who_chooses_parameters_in_fit():
+    results = [
+        make_result("d", 1, name, fold, one_error=0.1) | {"tuning": "none"}
+        for name in ("Sieve", "Schirn", "GLC")
+        for fold in range(2)
+    ]
+    text = protocol_paragraph(results)
+    assert (
+        "Sieve and Schirn chose unset parameters in `fit`, from the candidates of all training "
+        "rows. GLC‡ used recommended parameters."
+    ) in text
+    latex = protocol_paragraph(results, latex=True)
+    assert "`" not in latex
+    assert r"\texttt{fit}" in latex
+
+
+def test_the_protocol_cites_the_tests():
+    results = [
+        make_result(name, 1, method, fold, one_error=0.1 * fold)
+        for name in "abc"
+        for method in ("Sieve", "NLR", "GLC")
+        for fold in range(3)
+    ]
+    latex = protocol_paragraph(results, latex=True)
+    assert r"each setting~\cite{nadeau2003}, level 0.05. Over data sets~\cite{demsar2006}:" in latex
+    assert "nadeau2003" not in protocol_paragraph(results, test="paired", latex=True)
+    assert "Friedman's test (Friedman, 1937)" in protocol_paragraph(results)
+    assert "Over data sets" not in protocol_paragraph(results[:9])
+    assert "title = {Inference for the Generalization Error}" in bibtex(["nadeau2003"])

@@ -1,5 +1,7 @@
 """Archives of crowd votes."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,17 @@ def test_features_of_the_file_are_used(archive):
 def test_damaged_archives_are_refused(archive, changes, message):
     with pytest.raises(DataError, match=message):
         load(archive(**changes)[0])
+
+
+def test_too_many_workers_are_refused_with_the_option_that_helps(archive):
+    path = archive()[0]
+    with pytest.raises(DataError, match=r"workers judged item 0, but 99 are to make") as raised:
+        load(path, workers=99)
+    most = int(re.search(r"ask for at most (\d+)", str(raised.value))[1])
+    assert f"schirn bench --datasets FILE --option workers={most}" in str(raised.value)
+    assert load(path, workers=most).candidates is not None
+    with pytest.raises(DataError, match="workers judged"):
+        load(path, workers=most + 1)
 
 
 @pytest.mark.parametrize("options", [{"workers": 0}, {"workers": 1.5}, {"share": 0}])

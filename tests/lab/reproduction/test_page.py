@@ -109,6 +109,38 @@ def test_the_page_says_how_much_is_finished(counts, words):
     assert f"\n\n{line}{words}\n\n- All methods" in texts["reproduction.md"]
 
 
+def test_budgets_folds_and_the_use_of_the_sets_are_stated():
+    grid = {"alpha": [1, 2], "eta": [1, 2, 3]}
+    searched = {"grid": grid, "search_rows": 600}
+    results = [
+        make_result("scene", 1, method, fold, average_precision=value) | options
+        for fold in range(5)
+        for method, value, options in (
+            ("Sieve", 0.6, {}),
+            ("Schirn", 0.5, {"grid": None}),
+            ("GLC", 0.5, searched),
+            ("PAKS", 0.5, searched | {"search_rows": 300}),
+            ("CandidateRidge", 0.5, {}),
+            ("OracleRidge", 0.8, {}),
+        )
+    ]
+    results += [make_result("birds", 3, "Sieve", fold, average_precision=0.5) for fold in (0, 1)]
+    text = page(results)
+    assert (
+        "Budgets differ. On at most 600 training rows, with the number of points: GLC‡ (6). On at "
+        "most 300 training rows, with the number of points: PAKS‡ (6). In `fit`, on all training "
+        "rows: Sieve, Schirn (up to 98 points), CandidateRidge (up to 7 points), OracleRidge (up "
+        "to 7 points)."
+    ) in text
+    assert "- 1 of 2 settings are run in 5 folds, 1 in the first 2 only." in text
+    sentence = "- All 2 data sets were used to design Sieve: its results on them prove nothing "
+    assert text.count(sentence) == 2, "in the summary and next to the tables"
+    gap = lines(text, "- In average precision, Sieve gains")
+    assert gap[0].endswith("Sieve was designed on these data sets.")
+    other = page([make_result("mine", 1, "Sieve", 0, average_precision=0.5)])
+    assert "design" not in other
+
+
 def test_methods_left_out_are_named():
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
     assert lines(page(results, part=QUICK), "- Left out") == [

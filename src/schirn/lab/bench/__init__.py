@@ -18,6 +18,7 @@ from schirn.lab.bench._comparison import Result as Result
 from schirn.lab.bench._comparison import Setting as Setting
 from schirn.lab.bench._comparison import compare as compare
 from schirn.lab.bench._comparison import contender_notes as contender_notes
+from schirn.lab.bench._comparison import folds_of as folds_of
 from schirn.lab.bench._comparison import mark_notes as mark_notes
 from schirn.lab.bench._comparison import names_of as names_of
 from schirn.lab.bench._comparison import value_of as value_of

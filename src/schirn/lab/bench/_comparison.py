@@ -33,6 +33,8 @@ MARKS = {
     "variant": "◇ variant by this library: squared loss, uncorrected, own estimate of the priors.",
 }
 """Meaning of the marks of contenders; each text starts with its mark."""
+# A folder in front of the name of a file.
+_FOLDER = re.compile(r"""(?<![\w./\\])(?:~|\w:)?[/\\](?:[^\s/\\:;,'"()]+[/\\])+""")
 VARIANTS = ("COMES", "OracleCOMES")
 """Methods that differ from their paper by choice: docs/math/comes.md."""
 PAPER_NOISE = ("legacy", "exact")
@@ -289,7 +291,16 @@ def _reason(result: Result) -> str:
     reason = result.get("reason")
     if status == "done":
         return "not defined in the other runs"
-    return f"{status}: {str(reason).rstrip('.')}" if reason else status
+    return f"{status}: {without_folders(str(reason)).rstrip('.')}" if reason else status
+
+
+def without_folders(text: str) -> str:
+    """Remove the folders in front of the file names in a text.
+
+    >>> without_folders("/home/me/sets/cmc.npz: 2 workers judged item 0")
+    'cmc.npz: 2 workers judged item 0'
+    """
+    return _FOLDER.sub("", text)
 
 
 def _named_kinds(results: Sequence[Result]) -> bool:

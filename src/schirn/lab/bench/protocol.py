@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from typing import Any
 
 import schirn
 from schirn.estimators import methods
@@ -14,12 +15,21 @@ from schirn.lab.bench._comparison import (
     Result,
     compare,
     contender_notes,
+    without_folders,
 )
 from schirn.lab.bench._rendering import latex_escape
-from schirn.lab.bench.running._methods import recommended
+from schirn.lab.bench.running._methods import SELF_TUNED, recommended
 from schirn.lab.bench.stats import DEFAULT_TEST, TESTS
 from schirn.metrics import METRICS
 
+TEST_REFERENCES = {
+    "demsar2006": "Demšar, 2006",
+    "friedman1937": "Friedman, 1937",
+    "holm1979": "Holm, 1979",
+    "nadeau2003": "Nadeau and Bengio, 2003",
+    "nemenyi1963": "Nemenyi, 1963",
+}
+"""Short references of the significance tests by the keys of their entries."""
 # Key of this library, which methods of its own cite.
 _SOFTWARE = "schirn"
 _FEATURES = {
@@ -72,13 +82,18 @@ def protocol_paragraph(
     ]
     sentences = [
         _where(comparison, results),
+        *_without_results(results),
         *_tuning(comparison, results),
         *_measures(results),
-        *([] if test is None else [f"Significance: {TESTS[test]}, level {alpha:g}."]),
+        *([] if test is None else _significance(comparison, test, alpha)),
         *contender_notes(comparison.contenders),
         *_versions(results),
     ]
-    return " ".join([f"We compare {_and(names)}", *map(escape, sentences)])
+    text = " ".join([f"We compare {_and(names)}", *map(escape, sentences)])
+    if latex:
+        text = re.sub("`([^`]*)`", r"\\texttt{\1}", text)
+        return re.sub(" @(\\w+)@", r"~\\cite{\1}", text)
+    return re.sub("@(\\w+)@", lambda match: f"({TEST_REFERENCES[match[1]]})", text)
 
 
 def bibtex(names: Sequence[str]) -> str:
@@ -87,7 +102,7 @@ def bibtex(names: Sequence[str]) -> str:
     Parameters
     ----------
     names : list of str
-        Names of methods; only methods of this library have entries.
+        Names of methods, or keys in `TEST_REFERENCES`. Methods of others have no entries.
 
     Returns
     -------
@@ -113,6 +128,8 @@ def _entries() -> dict[str, str]:
 
 def _key(name: str) -> str:
     """Return the key of the entry for a method's reference; this library's for its own methods."""
+    if name in TEST_REFERENCES:
+        return name
     cls = methods().get(name)
     if cls is None:
         return ""
@@ -123,7 +140,8 @@ def _key(name: str) -> str:
 def _where(comparison: Comparison, results: Sequence[Result]) -> str:
     """Describe the data sets, noise, folds and features."""
     levels: dict[str, list[str]] = {}
-    for setting in comparison.settings:
+    answered = _answered(results)
+    for setting in (s for s in comparison.settings if (s.dataset, s.r) in answered):
         levels.setdefault(setting.dataset, []).extend([setting.level] if setting.level else [])
     sets = [
         f"{name} (r = {', '.join(values)})" if values else f"{name} (own candidates)"
@@ -150,6 +168,35 @@ def _where(comparison: Comparison, results: Sequence[Result]) -> str:
         text += f" (seeds of the noise: {_and(noise_seeds)})"
     used = [_FEATURES.get(name, f"{name} features") for name in _values(results, "features")]
     return text + (f", on {_and(used)}." if used else ".")
+
+
+def _answered(results: Sequence[Result]) -> set[tuple[str, Any]]:
+    """Return the data sets and noise levels with the result of a run."""
+    return {(str(r["dataset"]), r.get("r")) for r in results if r.get("metrics")}
+
+
+def _without_results(results: Sequence[Result]) -> list[str]:
+    """State which data sets are left out because no run on them has a result, and why."""
+    answered = {dataset for dataset, _ in _answered(results)}
+    reasons = {
+        str(r["dataset"]): without_folders(str(r.get("reason") or r.get("status")))
+        for r in reversed(results)
+        if r["dataset"] not in answered
+    }
+    left_out = [f"{name} ({reason.rstrip('.')})" for name, reason in reversed(reasons.items())]
+    return [f"Left out, because no run has a result: {'; '.join(left_out)}."] if left_out else []
+
+
+def _significance(comparison: Comparison, test: str, alpha: float) -> list[str]:
+    """Describe the tests of the tables; keys between @ become citations."""
+    source = " @nadeau2003@" if test == "corrected" else ""
+    sentences = [f"Significance: {TESTS[test]}{source}, level {alpha:g}."]
+    if len({setting.dataset for setting in comparison.settings}) > 1:
+        sentences.append(
+            "Over data sets @demsar2006@: Friedman's test @friedman1937@, Nemenyi's test "
+            "@nemenyi1963@ and Wilcoxon's signed-rank test with Holm's correction @holm1979@."
+        )
+    return sentences
 
 
 def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
@@ -185,15 +232,33 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
             f"The parameters of {searched(oracle)} were chosen on the true labels of the test "
             "rows, so that these results are optimistic."
         )
-    defaults = [c for c in comparison.rivals if c not in fair and c not in oracle]
-    if defaults:
-        who = _and([c.label for c in defaults]) if fair or oracle else "All methods"
+    others = [c for c in comparison.rivals if c not in fair and c not in oracle]
+    in_fit = [c.label for c in others if is_tuned_in_fit(c.method)]
+    untuned = [c.label for c in others if not is_tuned_in_fit(c.method)]
+    if in_fit:
         sentences.append(
-            f"{who} used recommended parameters, or chose them in `fit` from the candidates of all "
-            "training rows."
+            f"{_and(in_fit)} chose unset parameters in `fit`, from the candidates of all training "
+            "rows."
         )
+    if untuned:
+        sentences.append(f"{_and(untuned)} used recommended parameters.")
     sentences += fixed_parameters(results)
     return sentences
+
+
+def is_tuned_in_fit(method: str) -> bool:
+    """Whether a method chooses its parameters in `fit`.
+
+    Parameters
+    ----------
+    method : str
+        Name of a method.
+
+    Returns
+    -------
+    bool
+    """
+    return method in ("Sieve", *SELF_TUNED)
 
 
 def fixed_parameters(results: Iterable[Result]) -> list[str]:

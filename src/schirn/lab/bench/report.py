@@ -27,7 +27,7 @@ from schirn.lab.bench._comparison import (
     compare,
 )
 from schirn.lab.bench._rendering import SUFFIXES, Table
-from schirn.lab.bench.protocol import bibtex, protocol_paragraph
+from schirn.lab.bench.protocol import TEST_REFERENCES, bibtex, protocol_paragraph
 from schirn.lab.bench.suite import DESIGN_NOTE
 from schirn.lab.bench.tables import finite_mean, metrics_in
 from schirn.metrics import METRICS
@@ -161,10 +161,12 @@ def _texts(
     # Without a reference method, nothing is tested.
     tested = test if tables.reference_of(results, comparison, reference) else None
     paragraph = partial(protocol_paragraph, results, test=tested, alpha=alpha)
+    latex = paragraph(latex=True)
+    cited = [key for key in TEST_REFERENCES if f"{{{key}}}" in latex]
     return {
         "protocol.txt": f"{paragraph()}\n",
-        "protocol.tex": f"{paragraph(latex=True)}\n",
-        "references.bib": bibtex([c.method for c in comparison.contenders]),
+        "protocol.tex": f"{latex}\n",
+        "references.bib": bibtex([*(c.method for c in comparison.contenders), *cited]),
     }
 
 

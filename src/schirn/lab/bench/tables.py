@@ -32,8 +32,7 @@ from schirn.lab.bench._comparison import (
 from schirn.lab.bench._published import Published, published_counts
 from schirn.lab.bench._published import published as published_value
 from schirn.lab.bench._rendering import Cell, Table
-from schirn.lab.bench.protocol import fixed_parameters
-from schirn.lab.bench.running._methods import SELF_TUNED
+from schirn.lab.bench.protocol import fixed_parameters, is_tuned_in_fit
 from schirn.lab.bench.running._scores import NOTHING_PREDICTED
 from schirn.lab.bench.stats import DEFAULT_TEST, TESTS, Pairwise, WinTieLoss
 from schirn.metrics import METRICS
@@ -340,7 +339,7 @@ def _search(result: Result) -> str:
     """Return where the parameters of a run were searched."""
     if result.get("grid"):
         return "separate"
-    return "in fit" if result["method"] in ("Sieve", *SELF_TUNED) else "none"
+    return "in fit" if is_tuned_in_fit(str(result["method"])) else "none"
 
 
 def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> Cell:

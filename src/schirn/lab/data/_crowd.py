@@ -81,6 +81,7 @@ def _draw_workers(
         labels_of[item, worker].append(label)
     for item, worker in _numbers(arrays, "asked", (n, None)).tolist():
         workers_of[item].append(worker)
+    fewest = min(len(workers_of[item]) for item in range(n))
     rng = np.random.default_rng(random_state)
     table: list[tuple[int, int, str | None]] = []
     y_true = np.zeros((n, l), dtype=np.uint8)
@@ -88,8 +89,8 @@ def _draw_workers(
         order = rng.permutation(workers_of[item]).astype(int).tolist()
         if len(order) <= workers:
             raise DataError(
-                f"{len(order)} workers judged item {item}, but {workers} make its candidates and "
-                f"at least one other its truth; ask for fewer workers"
+                f"{len(order)} workers judged item {item}, but {workers} are to make its "
+                f"candidates and at least one other its truth; {_fewer(fewest)}"
             )
         for worker in order[:workers]:
             labels = labels_of.get((item, worker), [])
@@ -99,6 +100,17 @@ def _draw_workers(
             counts[labels_of.get((item, worker), [])] += 1
         y_true[item] = counts >= share * (len(order) - workers)
     return votes_to_candidates(*zip(*table, strict=True), order=range(n)), y_true
+
+
+def _fewer(fewest: int) -> str:
+    """Return what to do if an item has too few workers; `fewest` judged any item."""
+    if fewest < 2:
+        return "leave out the items that fewer than two workers judged"
+    most = fewest - 1
+    return (
+        f"ask for at most {most}: load(FILE, workers={most}), or schirn bench --datasets FILE "
+        f"--option workers={most}"
+    )
 
 
 def _numbers(arrays: dict[str, np.ndarray], key: str, sizes: tuple[int | None, ...]) -> np.ndarray:

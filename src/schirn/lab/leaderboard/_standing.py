@@ -160,9 +160,9 @@ class Standing:
         so_far = "On" if self.progress.is_complete else f"With {self._counted_seeds}, on"
         return (
             f"{so_far} {len(test.blocks.names)} data sets not used in its design, {OURS} has a "
-            f"mean rank of {test.ranks[OURS]:.1f} among {len(test.ranks)} methods (critical difference "
-            f"{test.critical_difference:.1f}), not significantly ahead of {_level(test)}. "
-            f"Features are the better of two by test figures. Methods that tune in `fit` "
+            f"mean rank of {test.ranks[OURS]:.1f} among {len(test.ranks)} methods (critical "
+            f"difference {test.critical_difference:.1f}), not significantly ahead of {_level(test)}. "
+            "Features are the better of two by test figures. Methods that tune in `fit` "
             f"({', '.join(in_fit)}) use all training rows, the others search "
             f"{self.suite['search_points']} points on {self.suite['search_rows']} rows."
         )

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schirn.lab.bench import Cell, Result, Table, tables
+from schirn.lab.bench import GRIDS, Cell, Result, Table, compare, folds_of, tables
 from schirn.lab.bench.protocol import protocol_paragraph
 from schirn.lab.bench.report import summary
+from schirn.lab.bench.suite import design_sets, read_suite
 from schirn.lab.bench.tables import finite_mean, metrics_in, signed
 from schirn.lab.reproduction._experiments import Part
 from schirn.lab.reproduction._findings import findings
@@ -18,6 +19,8 @@ from schirn.program.page import render
 SUMMARY = "reproduction.md"
 TABLES_PAGE = "results/reproduction.md"
 PAPER_TEST = "paired"
+SUITE = "pml-2"
+"""The suite that marks the data sets on which Sieve was designed."""
 
 
 def pages(
@@ -65,7 +68,12 @@ def pages(
         "figures",
         n_fits=len(fits),
         hours=_seconds(fits) / 3600,
-        findings=[*summary(rows, metrics[0]), *findings(rows, studies, kernel, oracle)],
+        findings=_with_design(
+            [*summary(rows, metrics[0]), *findings(rows, studies, kernel, oracle)], rows
+        ),
+        budgets=_budgets(rows),
+        fold_counts=_fold_counts(rows, part.folds),
+        design=_design(rows),
         distances=_distances(rows, metrics),
         finished=_finished(finished or {}),
         versions=_versions(fits),
@@ -74,6 +82,7 @@ def pages(
     )
     protocol = [
         *_few_folds(part, fits),
+        *_design(rows),
         *(f"Left out because it takes too long: {method}." for method in part.left_out),
         *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
         protocol_paragraph(rows, test=PAPER_TEST),
@@ -153,6 +162,58 @@ def _versions(fits: Sequence[Result]) -> list[str]:
     """Return the versions of the library and of its code, with the number of fits by each."""
     counts = Counter(str(fit["versions"].get("schirn")) for fit in fits if fit.get("versions"))
     return [f"{version} ({count} fits)" for version, count in sorted(counts.items())]
+
+
+def _budgets(results: Sequence[Result]) -> list[str]:
+    """State how many points each method searches, on how many rows."""
+    contenders = {c.method: c.label for c in compare(results, next(iter(METRICS))).contenders}
+    in_fit: dict[str, str] = {}
+    searched: dict[int | None, dict[str, str]] = {}
+    for result in results:
+        method = str(result["method"])
+        if grid := result.get("grid"):
+            text = f"{contenders[method]} ({_n_points(grid)})"
+            searched.setdefault(result.get("search_rows"), {})[method] = text
+        elif method in GRIDS:
+            in_fit[method] = f"{contenders[method]} (up to {_n_points(GRIDS[method])} points)"
+        else:
+            in_fit[method] = contenders[method]
+    sentences = [
+        f"On {f'at most {rows}' if rows else 'all'} training rows, with the number of points: "
+        f"{', '.join(texts.values())}."
+        for rows, texts in searched.items()
+    ]
+    if in_fit:
+        sentences.append(f"In `fit`, on all training rows: {', '.join(in_fit.values())}.")
+    return sentences
+
+
+def _n_points(grid: Mapping[str, Sequence[Any]]) -> int:
+    return math.prod(len(values) for values in grid.values())
+
+
+def _fold_counts(results: Sequence[Result], n_folds: int) -> str:
+    """State how many settings have all folds, and how many only the first ones."""
+    counts = Counter(folds_of(results).values())
+    fewer = [f"{counts[n]} in the first {n} only" for n in sorted(counts) if n != n_folds]
+    all_folds = f"{counts[n_folds]} of {counts.total()} settings are run in {n_folds} folds"
+    return f"{', '.join([all_folds, *fewer])}."
+
+
+def _design(results: Sequence[Result]) -> list[str]:
+    """State which data sets were used to design Sieve, if it has results on them."""
+    datasets = {str(r["dataset"]) for r in results if r["method"] == "Sieve"}
+    used = datasets & design_sets(read_suite(SUITE))
+    if not used:
+        return []
+    which = f"All {len(used)} data sets" if used == datasets else ", ".join(sorted(used))
+    return [f"{which} were used to design Sieve: its results on them prove nothing about others."]
+
+
+def _with_design(lines: Sequence[str], results: Sequence[Result]) -> list[str]:
+    """Add to every finding about Sieve that these data sets were used to design it."""
+    note = " Sieve was designed on these data sets." if _design(results) else ""
+    return [line + note * ("Sieve" in line) for line in lines]
 
 
 def _few_folds(part: Part, results: Sequence[Result]) -> list[str]:
