@@ -4,8 +4,8 @@
     SCHIRN_DATA=folder python -m benchmarks.sieve_ablation --held-back
 
 Six settings, three folds, as in `benchmarks.sieve`; all variants of a fold share one kernel matrix.
-With --held-back: differences from Sieve on data sets that had no part in its design, with intervals
-over random halves of their rows.
+With --held-back: differences from Sieve on flags and on data sets that had no part in its design,
+with intervals over random halves of their rows.
 """
 
 import argparse

@@ -161,9 +161,9 @@ class Standing:
         return (
             f"{so_far} {len(test.blocks.names)} data sets not used in its design, {OURS} has a "
             f"mean rank of {test.ranks[OURS]:.1f} among {len(test.ranks)} methods (critical "
-            f"difference {test.critical_difference:.1f}), not significantly ahead of {_level(test)}. "
-            "Features are the better of two by test figures. Methods that tune in `fit` "
-            f"({', '.join(in_fit)}) use all training rows, the others search "
+            f"difference {test.critical_difference:.1f}), not significantly ahead of "
+            f"{_level(test)}. Features are the better of two by test figures. Methods that tune in "
+            f"`fit` ({', '.join(in_fit)}) use all training rows, the others search "
             f"{self.suite['search_points']} points on {self.suite['search_rows']} rows."
         )
 
