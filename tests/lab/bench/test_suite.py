@@ -282,7 +282,10 @@ def test_data_sets_that_are_not_here_are_named_once(suite, short, tmp_path, caps
     command = ["bench", "--suite", "pml-2", "--tracks", "raw", "--output", str(tmp_path / "out")]
     assert main([*command, "--methods", "CandidateRidge", "--jobs", "0"]) == 0
     captured = capsys.readouterr()
-    text = "2 data sets of the suite are missing (see SCHIRN_DATA): flags, birds"
+    text = (
+        "2 data sets of the suite are missing: flags, birds; docs/data.md says where they come "
+        "from, and SCHIRN_DATA names their folder"
+    )
     assert text in captured.out
     assert "skipped:" not in captured.err
     (line,) = [line for line in captured.out.splitlines() if line.startswith("CandidateRidge")]

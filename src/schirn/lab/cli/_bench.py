@@ -216,7 +216,10 @@ def _print_suite(
     missing = dict.fromkeys(r["dataset"] for r in results if r["status"] == "skipped")
     if missing:
         names = ", ".join(missing)
-        say(f"{len(missing)} data sets of the suite are missing (see SCHIRN_DATA): {names}")
+        say(
+            f"{len(missing)} data sets of the suite are missing: {names}; docs/data.md says where "
+            "they come from, and SCHIRN_DATA names their folder"
+        )
     n_runs = n_methods * count_runs(read_suite(args.suite), args.part, args.tracks)
     if len(results) < n_runs:
         say(
