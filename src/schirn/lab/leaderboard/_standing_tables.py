@@ -190,7 +190,8 @@ def rank_notes(results: Sequence[Result]) -> str:
     """
     one_track = [result for result in results if result["features"] == results[0]["features"]]
     notes = [
-        "Worse / equal / better: probabilities, by the Bayesian signed rank test over data sets, "
+        "Worse / equal / better: probabilities, by the Bayesian signed rank test over data sets "
+        "(Benavoli and others, 2014; 2017), "
         f"that most differences from `{FLOOR}` are of this kind; equal is within one point. Won / "
         "not significant / lost: settings with a significant difference (corrected t-test over "
         "seeds). A run that ran out of time or failed counts with the worst value of every "
