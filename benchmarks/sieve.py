@@ -50,7 +50,7 @@ SETTINGS: list[tuple[str, int | None]] = [
     ("yeastcc", None),
     ("yeastbp", None),
 ]
-# Small sets besides those of the paper. No decision about Sieve was made on corel5k and bibtex; flags
+# Sets besides those of the paper. No decision about Sieve was made on corel5k and bibtex; flags
 # served to reject one idea, and emotions and yeast are development sets.
 HELD_BACK: list[tuple[str, int | None]] = [
     *[("flags", r) for r in (1, 2)],

@@ -26,6 +26,10 @@ one product with the features, F w.
 **The singular values of G are shifted through its Gram matrix.** If G = P D Q', then
 P f(D) Q' = G R with R = Q f(D)/D Q', and Q and D come from the l x l matrix G'G.
 
+**Equation numbers are those of the paper.** Its noise rule (13) does not solve its noise problem
+(10) over binary N; `noise_rule="exact"` does. Its shift (16) minimises (15) for the rank weight
+2 beta.
+
 `schirn.solvers.schirn_blocks` runs the same rounds on blocks of rows, on a device, in files or on
 workers.
 """
@@ -113,16 +117,14 @@ def schirn(
         # W, eq. (9): W = (mu X'X + 2 lam I)^-1 X'(mu C - L), in the row space of X
         w = (mu * C[n:] - L[n:]) / (mu * eigenvalues + 2 * lam * penalty)
         XW = np.vstack([space.expand(w.astype(space.dtype)), eigenvalues * w])
-        # N: candidates have Y = 1, and are noise where C is below the threshold. "printed" is
-        # eq. (13); "exact", the default, minimises eq. (10) over 0/1 matrices, which (13) does not
+        # N, eq. (13) if "printed": candidates are noise where C is below the threshold
         N_before = N
         N = Y & (C[:n] < threshold)
         if not np.array_equal(N, N_before):
             Y_N = Y_N - _with_projection(space, N.astype(float) - N_before)
         # C: G is the matrix of eq. (15)
         G = (2 * Y_N + L + mu * XW) / (2 + mu)
-        # Eq. (16): G = P D Q', C = P (D + shift) Q'. The printed shift minimises eq. (15) for twice
-        # its rank weight, 2 beta
+        # Eq. (16) with its shift: G = P D Q', C = P (D + shift) Q'
         C, nuclear_norm = _rank_step(G, n, 2 * beta / (2 + mu), rank_term)
         # Multipliers and penalty, eqs. (17) and (18)
         gap = XW - C

@@ -79,13 +79,6 @@ def pages(
         few_folds=_few_folds(part, fits),
         **shared,
     )
-    protocol = [
-        *_few_folds(part, fits),
-        *_design(rows),
-        *(f"Left out because it takes too long: {method}." for method in part.left_out),
-        *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
-        protocol_paragraph(rows, test=PAPER_TEST),
-    ]
     shown: dict[str, Any] = {"test": PAPER_TEST, "folds": True}
     main_tables = [tables.results([*rows, *oracle], m, published=True, **shown) for m in metrics]
     more_tables = [*_comparisons(rows, metrics, published=True), tables.costs(rows)]
@@ -98,7 +91,7 @@ def pages(
     tables_text = _page(
         "tables.md",
         "../figures",
-        protocol=protocol,
+        protocol=_protocol(part, rows, fits, skipped),
         distances=_distances(rows, metrics),
         studies=[str(study.table) for study in studies.values()],
         main_tables=map(str, main_tables),
@@ -164,6 +157,19 @@ def _versions(fits: Sequence[Result]) -> list[str]:
     return [f"{version} ({count} fits)" for version, count in sorted(counts.items())]
 
 
+def _protocol(
+    part: Part, rows: Sequence[Result], fits: Sequence[Result], skipped: Mapping[str, str]
+) -> list[str]:
+    """Return the notes above the tables."""
+    return [
+        *_few_folds(part, fits),
+        *_design(rows),
+        *(f"Left out because it takes too long: {method}." for method in part.left_out),
+        *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
+        protocol_paragraph(rows, test=PAPER_TEST),
+    ]
+
+
 def _budgets(results: Sequence[Result]) -> list[str]:
     """State how many points each method searches, on how many rows."""
     contenders = {c.method: c.label for c in compare(results, next(iter(METRICS))).contenders}
@@ -175,16 +181,18 @@ def _budgets(results: Sequence[Result]) -> list[str]:
             text = f"{contenders[method]} ({_n_points(grid)})"
             searched.setdefault(result.get("search_rows"), {})[method] = text
         elif method in GRIDS:
-            in_fit[method] = f"{contenders[method]} (up to {_n_points(GRIDS[method])} points)"
+            in_fit[method] = f"{contenders[method]} ({_n_points(GRIDS[method])})"
         else:
             in_fit[method] = contenders[method]
     sentences = [
-        f"On {f'at most {rows}' if rows else 'all'} training rows, with the number of points: "
-        f"{', '.join(texts.values())}."
+        f"On {f'at most {rows}' if rows else 'all'} training rows (number of points): {', '.join(texts.values())}."
         for rows, texts in searched.items()
     ]
     if in_fit:
-        sentences.append(f"In `fit`, on all training rows: {', '.join(in_fit.values())}.")
+        sentences.append(
+            f"In `fit`, on all training rows (largest number of points): "
+            f"{', '.join(in_fit.values())}."
+        )
     return sentences
 
 

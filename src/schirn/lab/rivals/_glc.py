@@ -25,8 +25,8 @@ class GLC(RowSpaceMethod):
     cannot reconstruct is noise.
 
     The ingredients are published; the objective, the graph and the weights are a reconstruction.
-    Four means published for this method on the Birds data with r = 3 agree in every digit with those
-    of ridge regression with weight 1 on the candidates. ``GLC(correlation=False)`` is that regression.
+    Four means published for this method on the Birds data with r = 3 agree in every digit with
+    those of ridge regression with weight 1 on the candidates, which is ``GLC(correlation=False)``.
 
     Parameters
     ----------
