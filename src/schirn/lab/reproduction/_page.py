@@ -185,7 +185,8 @@ def _budgets(results: Sequence[Result]) -> list[str]:
         else:
             in_fit[method] = contenders[method]
     sentences = [
-        f"On {f'at most {rows}' if rows else 'all'} training rows (number of points): {', '.join(texts.values())}."
+        f"On {f'at most {rows}' if rows else 'all'} training rows (number of points): "
+        f"{', '.join(texts.values())}."
         for rows, texts in searched.items()
     ]
     if in_fit:
