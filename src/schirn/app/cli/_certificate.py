@@ -94,14 +94,18 @@ def _changes(
         removed = [[] for _ in copy]
         added = [[] for _ in copy]
         for (row, tag), is_added in certificate.changes.items():
-            if row >= len(copy) or (tag in copy[row]) != is_added:
-                raise InputError(f"{brief(tag)} of row {row + 1:,} is not changed in {args.table}")
+            if row >= len(copy):
+                raise InputError(f"{args.table} has {len(copy):,} rows, but not row {row + 1:,}")
             (added if is_added else removed)[row].append(tag)
     else:
         raise InputError(
             f"{args.table} has no column of removed tags, so the removals cannot be compared; pass "
             f"the table before cleaning as --original, and the --vocabulary if there was one"
         )
+    for i, (tags, old, new) in enumerate(zip(copy, removed, added, strict=True), start=1):
+        unchanged = [tag for tag in old if tag in tags] + [tag for tag in new if tag not in tags]
+        if unchanged:
+            raise InputError(f"{brief(unchanged[0])} of row {i:,} is not changed in {args.table}")
     old_tags = [
         [*(tag for tag in tags if tag not in new), *old]
         for tags, old, new in zip(copy, removed, added, strict=True)
