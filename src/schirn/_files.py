@@ -75,7 +75,10 @@ def check_limit(path: Path, verb: str, size: int, limit: int) -> None:
 
 def brief(value: object, limit: int = 60) -> str:
     """Return a value in quotes, shortened; a damaged file can hold anything."""
-    return shortened(repr(value), limit)
+    try:
+        return shortened(repr(value), limit)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
 
 
 def shortened(text: str, limit: int) -> str:
