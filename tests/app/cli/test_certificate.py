@@ -126,9 +126,17 @@ def test_forged_and_shortened_files(certified, tmp_path, capsys):
         {"table_sha256": "0" * 64},
         {"tags_sha256": "0" * 64},
         {"draw": 3},
+        {"sentence": values["sentence"].replace("at least", "at least 99.9% or")},
+        {"e_value": float("nan")},
+        {"precision_at_least": float("nan")},
+        {"earlier_answers": [[10**8, "dog", True]]},
+        {"earlier_answers": [[0, "no tag", True]]},
+        {"changes": [[0, "dog", True]]},
     ):
         forged.write_text(json.dumps({**values, **change}))
         not_verified(capsys, forged, copy)
+    forged.write_text(path.read_text().rstrip()[:-1] + ', "sentence": "It is certified"}')
+    assert "the key 'sentence' occurs twice" in not_verified(capsys, forged, copy)
     assert main(["certificate", "check", str(tmp_path / "none.json"), str(copy)]) == 2
 
 
