@@ -377,6 +377,41 @@ def test_parameters_out_of_range_are_refused(saved, name, value):
     check_refused(saved, f"{name} ")
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda known: known["fields"].update(points=known["fields"]["hashes"]),
+        lambda known: known["fields"].update(hashes=known["fields"]["weights"]),
+        lambda known: known["fields"].update(weights=known["fields"]["hashes"]),
+        lambda known: known["fields"].update(deviation=known["fields"]["sizes"]),
+        lambda known: known["fields"].update(sizes=known["fields"]["mean"]),
+        lambda known: known["fields"].update(radius=-1.0),
+    ],
+)
+def test_training_rows_that_do_not_fit_are_refused(data, tmp_path, form, change):
+    path = tmp_path / "m.schirn"
+    X = form(np.abs(data.X) * (data.X > 0))
+    schirn.save(schirn.Sieve().fit(X, data.candidates), path)
+    original = path.read_bytes()
+
+    def header(content):
+        change(content["model"]["attributes"]["training_rows_"]["record"])
+
+    rewrite(path, header=header)
+    if path.read_bytes() != original:
+        with pytest.raises(ModelFileError, match="training_rows_"):
+            schirn.load(path)
+
+
+@pytest.mark.parametrize("part", [np.s_[:-1], np.s_[:, :-1]])
+def test_influence_of_other_rows_or_labels_is_refused(data, tmp_path, part):
+    model = schirn.Sieve().fit(data.X, data.candidates)
+    model.training_influence_ = model.training_influence_[part]
+    with pytest.raises(InputError, match=r"training_influence_|of training_rows_"):
+        schirn.save(model, tmp_path / "m.schirn")
+
+
 def test_routing_requests_are_not_part_of_the_model(data, tmp_path):
     import sklearn
 

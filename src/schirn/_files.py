@@ -38,6 +38,8 @@ _END_BYTES = 2**16
 _MAX_FOLDER_BYTES = 4 * 1024**3
 READER_SECONDS = 5.0
 """Seconds to wait for the reader of a named pipe."""
+NO_FILE = "this is a pipe or a device; write its content to a file, and pass that"
+"""End of a sentence about what is not read directly."""
 
 
 def byte_limit(max_bytes: int | None = None) -> int:
@@ -73,9 +75,19 @@ def check_limit(path: Path, verb: str, size: int, limit: int) -> None:
         raise DataError(f"{path}: {sentence}", parameter="max_bytes")
 
 
+def check_no_pipe(path: str | os.PathLike[str]) -> None:
+    """Raise DataError for a named pipe, from which a program may read for ever."""
+    # Pipes of the shell, such as that of <(command), are open already; their real path is no file.
+    if Path(os.path.realpath(path)).is_fifo():
+        raise DataError(f"{path}: {NO_FILE}")
+
+
 def brief(value: object, limit: int = 60) -> str:
     """Return a value in quotes, shortened; a damaged file can hold anything."""
-    return shortened(repr(value), limit)
+    try:
+        return shortened(repr(value), limit)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
 
 
 def shortened(text: str, limit: int) -> str:

@@ -19,7 +19,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from schirn._files import brief, byte_limit, check_limit, unreadable_named
+from schirn._files import NO_FILE, brief, byte_limit, check_limit, unreadable_named
 from schirn._input import Array, is_missing
 from schirn.exceptions import DataError
 
@@ -83,14 +83,14 @@ def read_text(path: Path, max_bytes: int | None = None) -> str:
 
 
 def check_size(path: Path, max_bytes: int | None = None) -> None:
-    """Raise DataError for a file that is missing, empty, or larger than the limit once unpacked."""
+    """Raise DataError unless this is a file with content, within the limit once unpacked."""
     limit = byte_limit(max_bytes)
     try:
         size = path.stat().st_size
     except (OSError, ValueError):
         raise DataError(f"{path}: there is no such file.") from None
     if size == 0:
-        raise DataError(f"{path}: the file is empty.")
+        raise DataError(f"{path}: {'the file is empty' if path.is_file() else NO_FILE}.")
     check_limit(path, "has", size, limit)
     if not is_packed(path) or size * DEFLATE_RATIO <= limit:
         return

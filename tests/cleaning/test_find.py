@@ -604,6 +604,51 @@ def test_bad_data_raise(small):
         find_noisy_labels(["", "!"] * 10, ["a", "b"] * 10)
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, pd.DataFrame, np.ndarray.tolist])
+def test_booleans_are_numbers(small, form):
+    X = small.X > 0
+    expected = find_noisy_labels(form(X.astype(float)), small.candidates)
+    ranking = find_noisy_labels(form(X), small.candidates)
+    np.testing.assert_array_equal(ranking.confidence, expected.confidence)
+
+
+def _pointing_outside(matrix):
+    matrix = sp.csr_array(matrix)
+    matrix.indices[3] = 10**6
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        (lambda X: X + 1j, "X holds complex numbers"),
+        (lambda X: X.astype("M8[s]"), "X holds dates"),
+        (lambda X: pd.DataFrame(X.astype("m8[s]")), "X holds durations"),
+        (lambda X: np.ma.masked_array(X, X > 1), "X is a masked array"),
+        (lambda X: X[:, :0], "X has no columns"),
+        (lambda X: X * 1e40, "at row 0, column 0, which is too large"),
+        (lambda X: np.full(X.shape, 10**400, dtype=object), "X holds a number that is too large"),
+        (lambda X: None, "X must hold the features of every row, not None"),
+        (_pointing_outside, "X is not a valid sparse matrix"),
+    ],
+)
+def test_features_that_would_be_misread_raise(small, form, words):
+    with pytest.raises(InputError, match=words):
+        find_noisy_labels(form(small.X), small.candidates)
+
+
+def test_tags_that_would_be_misread_raise(small):
+    tags = small.candidates
+    with pytest.raises(InputError, match="candidates is not a valid sparse matrix"):
+        find_noisy_labels(small.X, _pointing_outside(tags))
+    with pytest.raises(InputError, match="known is not a valid sparse matrix"):
+        find_noisy_labels(small.X, tags, known=_pointing_outside(tags))
+    with pytest.raises(InputError, match="candidates is a masked array"):
+        find_noisy_labels(small.X, np.ma.masked_array(tags, tags == 1))
+    with pytest.raises(InputError, match="candidates must hold the tags of every row, not None"):
+        find_noisy_labels(small.X, None)
+
+
 @pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
 def test_a_missing_tag_is_no_tag(small, nothing):
     votes = votes_to_candidates("ppq", [1, 2, 1], ["dog", nothing, "cat"])

@@ -1,6 +1,7 @@
 """A ranking: suspects, questions, answers, removals, and the tables made of them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -211,6 +212,24 @@ def test_answers_add_up_in_any_order(ranking, digits):
     np.testing.assert_array_equal(again.confidence, one.confidence)
     with pytest.raises(InputError, match="was answered both right and wrong"):
         one.answered(first, ~told[0])
+
+
+def test_a_repeated_question_counts_once(ranking):
+    asked = ranking.questions(25)
+    once = ranking.answered(asked.part([0, 1]), [False, True])
+    again = ranking.answered(asked.part([0, 1] * 12), [False, True] * 12)
+    assert again.n_answers == 2
+    assert again.wrong_share_interval == once.wrong_share_interval
+    with pytest.raises(InputError, match="was answered both right and wrong"):
+        ranking.answered(asked.part([0, 0]), [True, False])
+
+
+@pytest.mark.parametrize("inclusion", [0, -0.1, 1.5, np.nan])
+def test_an_inclusion_probability_is_above_0_and_at_most_1(ranking, inclusion):
+    asked = ranking.questions(3)
+    edited = replace(asked, inclusion=np.array([0.5, inclusion, 0.5]))
+    with pytest.raises(InputError, match="question 1 has the inclusion probability"):
+        ranking.answered(edited, [True] * 3)
 
 
 def test_unsure_tags_are_kept_and_say_nothing(ranking, digits):

@@ -1,4 +1,7 @@
-"""Read the tags that a user passes, and refuse evident mistakes, such as other separators."""
+"""Read the features and tags that a user passes, and refuse evident mistakes.
+
+Such as another separator, dates as numbers, and broken sparse matrices.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -6,9 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import as_plain
+from schirn._files import check_sparse, reason_of
+from schirn._input import as_plain, entry, location
 from schirn._input import check_same_order as check_same_order
 from schirn.exceptions import InputError
+from schirn.features.table import read_features
 from schirn.labels.cells import TagCells
 from schirn.labels.tags import Tags, read_tags
 
@@ -24,6 +29,101 @@ _DEFAULT = SEPARATORS[0]
 _STRAY = 0.05
 # The table uses another separator if it is in at least this many times as many cells.
 _CLEARLY = 10
+
+# By the kind of a NumPy type: what would become numbers without a warning.
+_NO_FEATURES = {"c": "complex numbers", "M": "dates", "m": "durations"}
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def check_container(name: str, value: Any) -> None:
+    """Raise InputError for a masked array, or a sparse matrix that points outside of itself.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    value : object
+        Its value; anything else passes.
+    """
+    if np.ma.is_masked(value):
+        raise InputError(
+            f"{name} is a masked array, whose mask would be ignored; replace the masked values, "
+            f"for example with {name}.filled(0)",
+            parameter=name,
+        )
+    if sp.issparse(value) and value.format in ("csr", "csc"):
+        try:
+            check_sparse(value)
+        except ValueError as error:
+            raise InputError(
+                f"{name} is not a valid sparse matrix ({reason_of(error)}); build it again",
+                parameter=name,
+            ) from None
+
+
+def checked_features(X: Any) -> tuple[Any, bool]:
+    """Read the features of a user; booleans become numbers.
+
+    Parameters
+    ----------
+    X : matrix, DataFrame, sequence of texts, or rows that are not in memory
+
+    Returns
+    -------
+    tuple of (array or matrix, bool)
+        The features, and whether they are already scaled.
+
+    Raises
+    ------
+    InputError
+        If there are no features, or if they would be misread.
+    """
+    if location(X) == "memory":
+        _check_kind(X)
+    try:
+        X, _, is_scaled = read_features(X)
+    except OverflowError as error:
+        raise InputError(
+            f"X holds a number that is too large ({reason_of(error)}); rescale the feature",
+            parameter="X",
+        ) from None
+    if location(X) == "memory" and X.ndim == 2:
+        if not X.shape[1]:
+            raise InputError("X has no columns, so no tag can be judged", parameter="X")
+        if X.dtype == bool:
+            X = X.astype(np.float64)
+    return X, is_scaled
+
+
+def _check_kind(X: Any) -> None:
+    """Raise InputError for an array or frame of what only looks like numbers."""
+    dtypes = [X.dtype] if hasattr(X, "dtype") else getattr(X, "dtypes", ())
+    kinds = {getattr(dtype, "kind", "") for dtype in dtypes}
+    # In a frame with other columns, dates are categories or texts.
+    kind = "c" if "c" in kinds else "".join(kinds)
+    if kind in _NO_FEATURES:
+        raise InputError(
+            f"X holds {_NO_FEATURES[kind]}; convert them to numbers that describe the rows",
+            parameter="X",
+        )
+
+
+def check_single(X: Any) -> None:
+    """Raise InputError for a value beyond single precision, in which copies of rows are found.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR matrix
+        Features without NaN or infinity.
+    """
+    values = X.data if sp.issparse(X) else X
+    if max(values.max(initial=0), -values.min(initial=0)) > _LARGEST:
+        row, column, value = entry(X, int(np.flatnonzero(np.abs(values) > _LARGEST)[0]))
+        raise InputError(
+            f"X holds {value:g} at row {row}, column {column}, which is too large; is it a code "
+            f"for a missing value? Remove it, or rescale the feature",
+            parameter="X",
+        )
 
 
 def read_candidates(

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schirn._files import atomic_write, brief
-from schirn._input import Array, Number, OneOf, is_count, is_missing
+from schirn._input import Array, Number, OneOf, is_count, is_missing, repeated
 from schirn.cleaning._arguments import ANSWER_WORDS
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions, cells_of
 from schirn.exceptions import InputError
@@ -397,7 +397,7 @@ class Certificate:
             It can be checked and printed, but asks no more questions.
         """
         try:
-            values = json.loads(text)
+            values = json.loads(text, object_pairs_hook=_without_repeated_keys)
         except (ValueError, RecursionError) as error:
             raise InputError(f"the certificate is not JSON ({error})") from None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
@@ -431,10 +431,18 @@ class Certificate:
             value = values.get(name)
             computed = getattr(certificate, name)
             is_number = isinstance(value, int | float)
-            if not is_number or abs(value - computed) > 1e-6 * max(1, abs(computed)):
+            # Written so that NaN is rejected.
+            if not (is_number and abs(value - computed) <= 1e-6 * max(1, abs(computed))):
                 raise InputError(
                     f"the certificate says {name} {brief(value)}, but its answers give {computed!r}"
                 )
+        sentence = values.get("sentence")
+        # That of an empty set depends on the ranking, which the file does not hold.
+        if certificate.n_tags and sentence != certificate.sentence:
+            raise InputError(
+                f"the certificate says {brief(sentence)}, but its answers give: "
+                f"{certificate.sentence}"
+            )
         return certificate
 
     def verify(
@@ -470,6 +478,12 @@ class Certificate:
         listed = set(listed)
         removed = set(removed)
         added = set(added)
+        for row, label in {**self.earlier, **self.answers}:
+            if ((row, label) in listed) == (self.of == ADDED):
+                raise InputError(
+                    f"{brief(label)} of row {row + 1:,} has an answer, but is "
+                    f"{'' if self.of == ADDED else 'not '}in the table"
+                )
         members = self._members(listed, removed, added)
         if len(members) != self.n_tags or tags_hash(members) != self.tags_sha256:
             changed = "added" if self.of == ADDED else "removed"
@@ -506,6 +520,14 @@ class Certificate:
             raise InputError(f"the certificate has {brief(values)} for the tags of its options")
         cells = [[*value, None] if isinstance(value, list) else value for value in values]
         return set(_tags_of(cells, "options"))
+
+
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raise ValueError if a key occurs twice, so that readers may differ."""
+    name = repeated(key for key, _ in pairs)
+    if name is not None:
+        raise ValueError(f"the key {brief(name)} occurs twice")
+    return dict(pairs)
 
 
 def _is_date(text: str) -> bool:

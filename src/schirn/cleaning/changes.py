@@ -523,8 +523,11 @@ def list_content(changes: ChangeList, path: str | os.PathLike[str]) -> bytes:
         raw = json.dumps(changes.raw[edit.row]) if edit.row in changes.raw else ""
         line = (edit.row + 1, *edit[1:4], confidence, edit.why, key, cell, raw, *about)
         rows.append(spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
+    content = "".join(csv_rows(rows))
+    if "\0" in content:
+        raise InputError(f"{path}: a tag or id holds the character U+0000; rename it")
     try:
-        return "".join(csv_rows(rows)).encode()
+        return content.encode()
     except UnicodeEncodeError:
         raise InputError(f"{path}: a tag holds half of a surrogate pair; rename it") from None
 

@@ -14,7 +14,13 @@ from schirn._checkpoint import kept_in, section
 from schirn._files import brief
 from schirn._input import Array, Number, OneOf, check_values, is_missing, location
 from schirn._progress import current, shown
-from schirn.cleaning._arguments import check_same_order, read_candidates
+from schirn.cleaning._arguments import (
+    check_container,
+    check_same_order,
+    check_single,
+    checked_features,
+    read_candidates,
+)
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers
@@ -37,7 +43,6 @@ from schirn.cleaning.vocabulary import Vocabulary
 from schirn.estimators import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.exceptions import InputError
 from schirn.features.pipeline import make_method
-from schirn.features.table import read_features
 from schirn.labels.known import known_tags, read_cells, read_prior
 from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes
@@ -174,6 +179,8 @@ def find_noisy_labels(
         OneOf((True, False)).check(name, flag)
     _check_names(label_names)
     knowledge = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
+    for name, value in {"X": X, "candidates": candidates, **knowledge, "prior": prior}.items():
+        check_container(name, value)
     _check_texts(X, candidates)
     _check_order(X, candidates, {**knowledge, "prior": prior})
     tags = _read(candidates, label_names, separator, votes)
@@ -202,12 +209,17 @@ def find_noisy_labels(
 
 
 def _check_texts(X: Any, candidates: Any) -> None:
-    """Raise InputError for one text instead of a column, or tags among the features."""
+    """Raise InputError for one value instead of a column, or tags among the features."""
     for argument, value, what in (("X", X, "features"), ("candidates", candidates, "tags")):
         if isinstance(value, str):
             raise InputError(
                 f"{argument} must hold the {what} of every row, not the text {brief(value)}; pass "
                 f"the column itself",
+                parameter=argument,
+            )
+        if value is None or np.isscalar(value):
+            raise InputError(
+                f"{argument} must hold the {what} of every row, not {brief(value)}",
                 parameter=argument,
             )
     name = getattr(candidates, "name", None)
@@ -297,7 +309,7 @@ def _features_and_ranker(
     X: Any, task: RankingTask, method: Any, cv: Any, scaled: bool
 ) -> tuple[Any, Ranker]:
     """Read the features and choose the ranker."""
-    X, _, is_text = read_features(X)
+    X, is_text = checked_features(X)
     sparse = sp.issparse(X)
     where = location(X)
     is_scaled = scaled or is_text or has_unit_rows(X)
@@ -412,6 +424,7 @@ def _store(
     if location(X) == "memory":
         # A model would report the row number within its fold.
         check_values(X)
+        check_single(X)
     return X, storage
 
 

@@ -35,7 +35,16 @@ from schirn.cleaning.certificate import (
 )
 from schirn.cleaning.changes import ChangeList, apply_changes, changes_of
 from schirn.cleaning.policy import DROP, KEEP, Policy
-from schirn.cleaning.questions import LISTED, MISSING, ORDERS, SWAPS, UNSURE, Questions, Worklist
+from schirn.cleaning.questions import (
+    LISTED,
+    MISSING,
+    ORDERS,
+    SWAPS,
+    UNSURE,
+    Questions,
+    Worklist,
+    checked_inclusion,
+)
 from schirn.cleaning.ranker import Annotator
 from schirn.cleaning.swaps import Swaps, best_pairs, confusion, pair_by_row
 from schirn.cleaning.why import Reasons
@@ -636,10 +645,9 @@ class NoisyLabels:
                 )
             value[k] = earlier if new == UNSURE and not np.isnan(earlier) else new
         draws = self.draws if questions.draw is None else max(self.draws, questions.draw + 1)
-        inclusion = questions.inclusion
-        inclusion = np.ones(len(index)) if inclusion is None else inclusion
-        order = np.argsort(index, kind="stable")
-        sample = Sample(questions.round, index[order], inclusion[order])
+        # A question that is repeated counts once.
+        asked, first = np.unique(index, return_index=True)
+        sample = Sample(questions.round, asked, checked_inclusion(questions)[first])
         answers = answers.joined(value, sample) if len(index) else answers
         if questions.kind == LISTED:
             return replace(self, answers=answers, draws=draws)

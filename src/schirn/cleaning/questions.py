@@ -25,6 +25,7 @@ from schirn.cleaning._rounds import (
     round_name,
 )
 from schirn.cleaning.posterior import RankPosterior, normal_scores
+from schirn.exceptions import InputError
 
 LISTED = "listed"
 MISSING = "missing"
@@ -146,11 +147,7 @@ class Questions:
         """
         pairs = ((getattr(self, name), getattr(others, name)) for name in _COLUMNS)
         columns = [np.concatenate(pair) for pair in pairs]
-        inclusions = [
-            np.ones(len(part)) if part.inclusion is None else part.inclusion
-            for part in (self, others)
-        ]
-        inclusion = np.concatenate(inclusions)
+        inclusion = np.concatenate([checked_inclusion(self), checked_inclusion(others)])
         row, column, label, confidence = columns
         joined = Questions(row, column, label, confidence, self.kind, others.draw)
         return replace(joined, round=others.round, inclusion=inclusion)
@@ -175,6 +172,37 @@ class Questions:
         pandas.DataFrame
         """
         return frame_of(self)
+
+
+def checked_inclusion(questions: Questions) -> Array:
+    """Return the probability that the round asks about each tag; 1 if none was drawn at random.
+
+    Parameters
+    ----------
+    questions : Questions
+        Questions of one round.
+
+    Returns
+    -------
+    (k,) float array
+
+    Raises
+    ------
+    InputError
+        If a value is not a probability above 0: the answer would count for any number of tags.
+    """
+    if questions.inclusion is None:
+        return np.ones(len(questions))
+    inclusion = np.asarray(questions.inclusion, dtype=np.float64)
+    is_probability = (inclusion > 0) & (inclusion <= 1)
+    if not is_probability.all():
+        k = int(is_probability.argmin())
+        raise InputError(
+            f"question {k} has the inclusion probability {inclusion[k]:g}, which must be above 0 "
+            f"and at most 1; pass the questions as they were asked",
+            parameter="questions",
+        )
+    return inclusion
 
 
 def frame_of(tags: Any) -> Any:

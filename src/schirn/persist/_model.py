@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from schirn._entry_points import registered
 from schirn._files import reason_of
@@ -94,6 +95,9 @@ def _check_method(model: PartialMultiLabelClassifier) -> None:
         raise ValueError("n_features_in_ is not a number, or label_names_ are not strings")
     # A single row could hide mismatched shapes, and zeros could hide infinite numbers.
     X = np.random.RandomState(0).standard_normal((7, d))
+    rows = getattr(model, "training_rows_", None)
+    if rows is not None:
+        _check_training_rows(rows, model.training_influence_, X, len(names))
     # As many candidates as rows have: a row that lists thousands of labels is out of range.
     Y = np.zeros((len(X), len(names)), dtype=np.uint8)
     Y[:, :_N_CANDIDATES] = 1
@@ -107,6 +111,23 @@ def _check_method(model: PartialMultiLabelClassifier) -> None:
     for verdict in verdicts:
         if verdict.shape != (verdicts[0].shape[0], len(names)) or not 0 <= verdict.max() <= 1:
             raise ValueError("noise_ and label_confidence_ are not of the same rows and labels")
+
+
+def _check_training_rows(rows: TrainingRows, influence: Any, X: Any, n_labels: int) -> None:
+    """Raise ValueError unless the training rows are described as rows like those of X are."""
+    n_rows = len(influence)
+    if influence.shape != (n_rows, n_labels) or not np.isfinite(influence).all():
+        raise ValueError("training_influence_ has no finite number for each row and label")
+    example = TrainingRows.of(sp.csr_array(X) if len(rows.sizes) else X)
+    for name in ("hashes", "sizes", "weights", "points", "mean", "deviation"):
+        expected = getattr(example, name)
+        values = getattr(rows, name)
+        is_by_row = name in ("hashes", "sizes", "points") and len(expected)
+        shape = (n_rows, *expected.shape[1:]) if is_by_row else expected.shape
+        if (values.shape, values.dtype) != (shape, expected.dtype) or not np.isfinite(values).all():
+            raise ValueError(f"{name} of training_rows_ has other rows, features or values")
+    if not (rows.deviation > 0).all() or not 0 <= rows.radius < np.inf:
+        raise ValueError("deviation or radius of training_rows_ is out of range")
 
 
 def final_step(model: Any) -> Any:

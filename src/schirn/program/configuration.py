@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from schirn._files import check_no_pipe
 from schirn.exceptions import InputError
 
 
@@ -24,8 +25,9 @@ def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If the file is not TOML.
+        If the file is a named pipe, or not TOML.
     """
+    check_no_pipe(path)
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -66,6 +66,14 @@ def test_the_table_alone_and_other_removals_are_not_verified(certified, tmp_path
     assert "does not hold the tags" in not_verified(capsys, path, tmp_path / "short.csv")
 
 
+def test_a_copy_that_keeps_its_removed_tags_is_not_verified(certified, tmp_path, capsys):
+    _, copy, path = certified
+    table = pd.read_csv(copy, dtype=str, keep_default_na=False)
+    table["tags"] = (table["tags"] + ";" + table["tags_removed"]).str.strip(";")
+    table.to_csv(tmp_path / "kept.csv", index=False)
+    assert "is not changed in" in not_verified(capsys, path, tmp_path / "kept.csv")
+
+
 def test_too_few_answers_make_no_file(items, tmp_path, capsys):
     table, path = write_csv(tmp_path / "items.csv", items), tmp_path / "q.csv"
     order, out = ("--remove", "40"), tmp_path / "c.csv"
@@ -117,9 +125,17 @@ def test_forged_and_shortened_files(certified, tmp_path, capsys):
         {"table_sha256": "0" * 64},
         {"tags_sha256": "0" * 64},
         {"draw": 3},
+        {"sentence": values["sentence"].replace("at least", "at least 99.9% or")},
+        {"e_value": float("nan")},
+        {"precision_at_least": float("nan")},
+        {"earlier_answers": [[10**8, "dog", True]]},
+        {"earlier_answers": [[0, "no tag", True]]},
+        {"changes": [[0, "dog", True]]},
     ):
         forged.write_text(json.dumps({**values, **change}))
         not_verified(capsys, forged, copy)
+    forged.write_text(path.read_text().rstrip()[:-1] + ', "sentence": "It is certified"}')
+    assert "the key 'sentence' occurs twice" in not_verified(capsys, forged, copy)
     assert main(["certificate", "check", str(tmp_path / "none.json"), str(copy)]) == 2
 
 
@@ -155,7 +171,7 @@ def test_merged_tags(items, tmp_path):
 
 def test_a_certificate_without_end(certified, capsys):
     assert check("/dev/zero", certified[1]) == 2
-    assert "/dev/zero: the file is empty" in capsys.readouterr().err
+    assert "/dev/zero: this is a pipe or a device" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("labels", [[], ["--labels", "beach,dog,sunset,city"]])

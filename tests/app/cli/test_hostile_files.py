@@ -70,6 +70,24 @@ def test_a_pipe_without_a_reader_does_not_block(place, capsys, monkeypatch):
 
 
 @posix
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["items.csv", "--decisions", "pipe.jsonl"],
+        ["items.csv", "--answers", "pipe.csv"],
+        ["items.csv", "--expect", "pipe.toml"],
+        ["items.csv", "--config", "pipe.toml"],
+        ["pipe.csv"],
+    ],
+)
+def test_a_pipe_without_a_writer_does_not_block(place, capsys, words):
+    pipe = words[-1]
+    os.mkfifo(pipe)
+    assert main(["clean", *words, "--labels", "tags", "--id", "id"]) == 2
+    assert f"{pipe}: this is a pipe or a device; write its content" in capsys.readouterr().err
+
+
+@posix
 def test_a_pipe_with_a_reader_gets_everything(place):
     assert fit("-o", "m.schirn") == 0
     assert main(["predict", "m.schirn", "items.csv", "-o", "file.csv"]) == 0

@@ -141,6 +141,26 @@ def test_the_notation_of_tags_does_not_depend_on_other_rows(tagger, client):
     assert [list(answer["confidence"]) for answer in together] == [["chair", "pan"]] * 3
 
 
+@pytest.mark.parametrize(
+    ("path", "row", "status"),
+    [
+        ("/predict", '"title": "red pan", "other": NESTED', 200),
+        ("/predict", '"title": NESTED', 400),
+        ("/judge", '"title": "red pan", "tags": [NESTED]', 400),
+    ],
+)
+def test_deeply_nested_cells(client, path, row, status):
+    content = '{"rows": [{ROW}]}'.replace("ROW", row)
+    for depth in (400, 600, 900):
+        answer = client.post(
+            path,
+            content=content.replace("NESTED", "[" * depth + "]" * depth),
+            headers={"Content-Type": "application/json"},
+        )
+        # The JSON reader refuses the deepest ones.
+        assert answer.status_code in (status, 400)
+
+
 def test_a_long_cell_is_refused(client):
     rows = [{"title": "a"}, {"title": "a" * 100_001}]
     answer = client.post("/predict", json={"rows": rows})

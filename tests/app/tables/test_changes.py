@@ -241,6 +241,12 @@ def test_unusual_tags_survive_the_file(tag, tmp_path):
     assert (again.changes, again.cells) == (made.changes, {0: [tag]})
 
 
+def test_a_null_character_cannot_be_listed(tmp_path):
+    made = ChangeList.from_cells(["a\0b;c"], [Change(0, "removal", "a\0b", "")])
+    with pytest.raises(InputError, match=r"a tag or id holds the character U\+0000; rename it"):
+        made.write(tmp_path / "c.csv")
+
+
 def test_half_of_a_surrogate_pair_cannot_be_listed(tmp_path):
     made = ChangeList.from_cells(["\ud800;a"], [Change(0, "removal", "\ud800", "")])
     with pytest.raises(InputError, match="a tag holds half of a surrogate pair; rename it"):

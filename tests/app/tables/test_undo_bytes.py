@@ -114,11 +114,14 @@ def test_the_program_restores_bytes(tmp_path, cells, monkeypatch):
     assert (tmp_path / "back.csv").read_bytes() == (tmp_path / "items.csv").read_bytes()
 
 
+@pytest.mark.filterwarnings("ignore:.*holds half of a character")
 @pytest.mark.parametrize(
     "text",
     [
         '{"id": 1, "tags": [ "b\\u0065ach",  "dog" ]}\n{"id": 2, "tags":["dog"]}\n',
         '{"id": 1}\n{"tags": ["dog"], "id": 2}\n{"tags": [], "id": 3}\n',
+        '{"id": 1, "tags": "dog;\\ud83d"}\n{"id": 2, "tags": "\\ude00 ;\\ud83d\\ude00"}\n',
+        '{"id": 1, "tags": ["dog", "\\ud83d"]}\n{"id": 2, "tags": ["\\ude00"]}\n',
         '{"id": 1, "tags": null}\n{"id": 2, "tags": ["dog"], "tags": ["cat"]}\n{"tags" : []}\n',
     ],
 )

@@ -168,3 +168,12 @@ def test_a_character_that_no_workbook_holds(tmp_path):
     with pytest.raises(DataError, match=r"row 1: 'a\\x01' cannot be written"):
         opened.write(str(tmp_path / "c.xlsx"), {"tags": ["a\x01", None, None]}, {})
     assert not (tmp_path / "c.xlsx").exists()
+
+
+def test_a_cell_below_many_empty_rows_is_refused(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", ROWS, A150000="x")
+    with pytest.raises(DataError, match="row 150,000 follows 149,995 empty rows"):
+        open_table(path)
+    opened = open_table(workbook(tmp_path / "t.xlsx", ROWS, A90000="x"))
+    assert opened.n_rows == 89_999
+    assert opened.column("title")[-2:] == [None, "x"]

@@ -1,6 +1,7 @@
 """`schirn certificate`: check what answers certify."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         certificate = Certificate.from_json(content)
         original, removed, added = _changes(args, certificate)
+        _check_lines(args, certificate, len(original), _tags(removed), _tags(added))
         table = read_tags(original, None)
         digest = tags_digest(table.n_rows, table.names, table.row, table.column)
         certificate.verify(digest, _tags(original), _tags(removed), _tags(added))
@@ -93,20 +95,44 @@ def _changes(
     elif certificate.changes:
         removed = [[] for _ in copy]
         added = [[] for _ in copy]
+        _check_rows(args, certificate.changes, len(copy))
         for (row, tag), is_added in certificate.changes.items():
-            if row >= len(copy) or (tag in copy[row]) != is_added:
-                raise InputError(f"{brief(tag)} of row {row + 1:,} is not changed in {args.table}")
             (added if is_added else removed)[row].append(tag)
     else:
         raise InputError(
             f"{args.table} has no column of removed tags, so the removals cannot be compared; pass "
             f"the table before cleaning as --original, and the --vocabulary if there was one"
         )
+    for i, (tags, old, new) in enumerate(zip(copy, removed, added, strict=True), start=1):
+        unchanged = [tag for tag in old if tag in tags] + [tag for tag in new if tag not in tags]
+        if unchanged:
+            raise InputError(f"{brief(unchanged[0])} of row {i:,} is not changed in {args.table}")
     old_tags = [
         [*(tag for tag in tags if tag not in new), *old]
         for tags, old, new in zip(copy, removed, added, strict=True)
     ]
     return old_tags, removed, added
+
+
+def _check_lines(
+    args: argparse.Namespace,
+    certificate: Certificate,
+    n_rows: int,
+    removed: list[tuple[int, str]],
+    added: list[tuple[int, str]],
+) -> None:
+    """Raise InputError if the certificate lists rows or changes that the copy does not have."""
+    _check_rows(args, [*certificate.answers, *certificate.earlier], n_rows)
+    changes = {**dict.fromkeys(removed, False), **dict.fromkeys(added, True)}
+    if certificate.changes and certificate.changes != changes:
+        raise InputError(f"the certificate lists other changes than those of {args.table}")
+
+
+def _check_rows(args: argparse.Namespace, tags: Iterable[tuple[int, str]], n_rows: int) -> None:
+    """Raise InputError for a tag of a row that the copy does not have."""
+    last = max((row for row, _ in tags), default=-1)
+    if last >= n_rows:
+        raise InputError(f"{args.table} has {n_rows:,} rows, but no row {last + 1:,}")
 
 
 def _tags(rows: list[list[str]]) -> list[tuple[int, str]]:

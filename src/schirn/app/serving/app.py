@@ -452,9 +452,17 @@ def _elements(cell: Any) -> list[Any]:
 
 def _size(cell: Any) -> int:
     """Return the number of characters of a cell; one separates the elements of a list."""
-    if isinstance(cell, list):
-        return sum(_size(item) + 1 for item in cell) - 1
-    return len(cell) if isinstance(cell, str) else 1
+    size = 0
+    items = [cell]
+    # Not recursive, because lists may be nested more deeply than Python calls functions.
+    while items:
+        item = items.pop()
+        if isinstance(item, list):
+            size += len(item) - 1
+            items += item
+        else:
+            size += len(item) if isinstance(item, str) else 1
+    return size
 
 
 def _rounded(value: Any) -> Any:

@@ -44,6 +44,8 @@ _MAX_COLUMNS = 16_384
 # hundred must hold something.
 _MAX_SPARSE = 10_000_000
 _MAX_PADDING = 100
+# Empty rows before a cell count as this many cells each.
+_EMPTY_ROW = 100
 _BYTES = 8
 # Characters that XML 1.0 does not allow.
 _FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -94,7 +96,6 @@ class XlsxTable(Table):
         rows: list[list[Any]] = []
         n_held = 0
         n_filled = 0
-        n_rows = 0
         n_columns = 0
         for i, row in enumerate(cells, start=1):
             if i > _MAX_ROWS or len(row) > _MAX_COLUMNS:
@@ -103,17 +104,23 @@ class XlsxTable(Table):
                     f"XFD, where no spreadsheet has cells"
                 )
             n_present = len(row) - row.count(None)
-            filled = list(row) if n_present else []
+            if not n_present:
+                continue
+            filled = list(row)
             while filled and is_missing(filled[-1]):
                 filled.pop()
-            rows.append(filled)
             n_filled += n_present
             n_held += len(filled)
             self._check_padding(f"the first {i:,} rows have", n_held, n_filled)
             if filled:
-                n_rows = i
+                n_empty = i - 1 - len(rows)
+                if n_empty:
+                    size = f"row {i:,} follows {n_empty:,} empty rows, and there are"
+                    self._check_padding(size, n_empty * _EMPTY_ROW, n_filled)
+                rows += [[] for _ in range(n_empty)]
+                rows.append(filled)
                 n_columns = max(n_columns, len(filled))
-        del rows[n_rows:]
+        n_rows = len(rows)
         size = f"the first sheet has {n_rows:,} rows of {n_columns:,} columns, but"
         self._check_padding(size, n_rows * n_columns, n_filled)
         check_limit(self.path, "unpacks to", n_rows * n_columns * _BYTES, limit)

@@ -23,7 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
+from schirn._files import (
+    append_lines,
+    brief,
+    check_no_pipe,
+    complete_lines,
+    utc_now,
+    utc_text,
+)
 from schirn._input import Array, is_count, is_missing, repeated
 from schirn.cleaning.certificate import MAX_DRAW
 from schirn.cleaning.noisy_labels import NoisyLabels
@@ -234,6 +241,7 @@ class Decisions:
         self._draw_of: dict[tuple[str, str], int] = {}
         # All answers about each tag since a draw asked about it.
         self._since_draw: dict[tuple[str, str], set[str]] = {}
+        check_no_pipe(self.path)
         content = self.path.read_bytes() if self.path.exists() else b""
         lines = complete_lines(content)
         self.repaired = lines.repaired
