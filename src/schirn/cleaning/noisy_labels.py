@@ -18,6 +18,7 @@ from schirn._input import Array, Number, OneOf, as_plain, suggest
 from schirn._optional import optional
 from schirn.cleaning._arguments import check_same_order
 from schirn.cleaning._departed import Departed
+from schirn.cleaning._draws import DrawLedger
 from schirn.cleaning._opinions import Voice, agreement, read_opinions
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
@@ -122,14 +123,17 @@ class NoisyLabels:
     index : pandas.Index or None
         Index of the rows, if the tags came as a pandas object.
     draws : int
-        Number of draws for certificates that have answers.
+        Number of draws for certificates whose answers are among these.
+    ledger : DrawLedger
+        Draws of all certificates that have answers, shared by all rankings made from one call of
+        `find_noisy_labels`: `Certificate.answered` changes it.
     """
 
     ranked: RankedTags
     answers: Answers
     missing: MissingTags = field(default_factory=MissingTags)
     policy: Policy = field(default_factory=Policy)
-    draws: int = 0
+    ledger: DrawLedger = field(default_factory=DrawLedger)
 
     @classmethod
     def from_arrays(
@@ -275,6 +279,11 @@ class NoisyLabels:
     def rules(self) -> dict[str, str]:
         """Labels whose tags are all kept or all removed."""
         return dict(self.policy.rules)
+
+    @property
+    def draws(self) -> int:
+        """Number of draws for certificates whose answers are among these."""
+        return self.ledger.n_earlier
 
     @property
     def is_checked(self) -> bool:
@@ -635,15 +644,15 @@ class NoisyLabels:
                     parameter="right",
                 )
             value[k] = earlier if new == UNSURE and not np.isnan(earlier) else new
-        draws = self.draws if questions.draw is None else max(self.draws, questions.draw + 1)
+        ledger = self.ledger if questions.draw is None else self.ledger.after(questions.draw + 1)
         inclusion = questions.inclusion
         inclusion = np.ones(len(index)) if inclusion is None else inclusion
         order = np.argsort(index, kind="stable")
         sample = Sample(questions.round, index[order], inclusion[order])
         answers = answers.joined(value, sample) if len(index) else answers
         if questions.kind == LISTED:
-            return replace(self, answers=answers, draws=draws)
-        return replace(self, missing=replace(self.missing, answers=answers), draws=draws)
+            return replace(self, answers=answers, ledger=ledger)
+        return replace(self, missing=replace(self.missing, answers=answers), ledger=ledger)
 
     def _index(self, row: Array, column: Array, kind: str) -> Array:
         """Return the positions of cells among the listed or missing tags."""
@@ -1014,8 +1023,7 @@ class NoisyLabels:
         if (of == SUSPECTS) != (k is not None):
             raise InputError('k is the number of suspects; give it with of="suspects"')
         target = self.precision if target is None else target
-        draw = self.draws + random_state
-        return begin(self, of=of, k=k, target=target, draw=draw)
+        return begin(self, of=of, k=k, target=target, random_state=random_state)
 
     def matrix(self, values: Any = None) -> Array:
         """Return one value per tag as an (n, l) array that is 0 elsewhere.
