@@ -165,9 +165,15 @@ class MissingTags:
         usable = np.ones(len(self), dtype=bool)
         if self.excluded is not None:
             usable = ~np.isin(self.column, self.excluded)
-        columns = (self.row, self.column, self.model_confidence)
-        voices = voices_of(self, len(self.label_names))
-        return Worklist(*columns, usable, answers, 1, voices)
+        return Worklist(
+            row=self.row,
+            column=self.column,
+            confidence=self.model_confidence,
+            usable=usable,
+            answers=answers,
+            hit=1,
+            voices=voices_of(self, len(self.label_names)),
+        )
 
     @property
     def answer(self) -> Array:

@@ -256,8 +256,10 @@ class Certificate:
         members = set(self.order)
         answers = dict(self.answers)
         ranking = self.ranking.answered(questions, right)
-        columns = questions.row.tolist(), questions.column.tolist()
-        for row, column, is_right in zip(*columns, as_answers(right, len(questions)), strict=True):
+        right = as_answers(right, len(questions))
+        rows = questions.row.tolist()
+        columns = questions.column.tolist()
+        for row, column, is_right in zip(rows, columns, right, strict=True):
             tag = row, names[column]
             if tag not in members:
                 raise InputError(f"{brief(tag[1])} of row {row} is not in the certified set")

@@ -300,9 +300,16 @@ class NoisyLabels:
     def worklist(self) -> Worklist:
         """The judged tags, most suspicious first, and the answers about them."""
         usable = self.ranked.usable & (self._by_rule == 0)
-        columns = (self.row, self.column, self.model_confidence)
-        departed = replace(self.departed, judged=self._departed_in_share)
-        return Worklist(*columns, usable, self.answers, 0, self.ranked.voices, departed)
+        return Worklist(
+            row=self.row,
+            column=self.column,
+            confidence=self.model_confidence,
+            usable=usable,
+            answers=self.answers,
+            hit=0,
+            voices=self.ranked.voices,
+            departed=replace(self.departed, judged=self._departed_in_share),
+        )
 
     @property
     def _departed_in_share(self) -> Array:
@@ -386,8 +393,13 @@ class NoisyLabels:
         is_open = np.isnan(self.worklist.answer[index])
         is_open |= np.isnan(self.missing.worklist.answer[missing])
         best = best[is_open[best] & (score[best] > 0)][:k]
-        columns = wrong[best], right[best]
-        return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
+        return Swaps(
+            row=self.row[index[best]],
+            wrong_column=wrong[best],
+            right_column=right[best],
+            score=score[best],
+            label_names=self.label_names,
+        )
 
     def planted_among_suspects(self) -> float:
         """Return the share of planted wrong tags that rank among the 10% most suspicious tags.
@@ -598,11 +610,13 @@ class NoisyLabels:
     def _questions(self, index: Array, kind: str) -> Questions:
         """Return questions about chosen tags."""
         tags = self._tags_of(kind)
-        row = tags.row[index]
-        column = tags.column[index]
-        number = self._tags_of(kind).worklist.answers.next_number
         return Questions(
-            row, column, tags.label[index], tags.confidence[index], kind, round=Round(number)
+            row=tags.row[index],
+            column=tags.column[index],
+            label=tags.label[index],
+            confidence=tags.confidence[index],
+            kind=kind,
+            round=Round(tags.worklist.answers.next_number),
         )
 
     def answered(self, questions: Questions, right: Any) -> "NoisyLabels":
@@ -843,10 +857,17 @@ class NoisyLabels:
                 agrees = (log_odds[counts] > 0) == (work.answer[counts] == 1)
                 n_agree += int(np.count_nonzero(agrees))
             share, interval = agreement(n_agree, n_answered)
-            weight = float(self.worklist.voice_weights[k])
-            is_heard = bool(self.worklist.heard_voices[k])
-            counted = (n_opinions, weight, n_answered, n_agree)
-            result.append(Voice(opinions.who, *counted, share, interval, is_heard))
+            voice = Voice(
+                who=opinions.who,
+                n_opinions=n_opinions,
+                weight=float(self.worklist.voice_weights[k]),
+                n_answered=n_answered,
+                n_agree=n_agree,
+                agreement=share,
+                agreement_interval=interval,
+                is_heard=bool(self.worklist.heard_voices[k]),
+            )
+            result.append(voice)
         return result
 
     def with_orders(
@@ -1127,12 +1148,19 @@ class NoisyLabels:
         list of dict
             With the keys "name", "candidates" (listed tags), "judged" and "removed".
         """
-        columns = (self.column, self.column[self.judged], self.column[self.removed])
         size = len(self.label_names)
-        counts = [np.bincount(column, minlength=size).tolist() for column in columns]
-        names = ("name", "candidates", "judged", "removed")
-        lines = zip(self.label_names, *counts, strict=True)
-        labels = [dict(zip(names, line, strict=True)) for line in lines]
+        n_candidates = np.bincount(self.column, minlength=size).tolist()
+        n_judged = np.bincount(self.column[self.judged], minlength=size).tolist()
+        n_removed = np.bincount(self.column[self.removed], minlength=size).tolist()
+        labels = [
+            {
+                "name": name,
+                "candidates": n_candidates[j],
+                "judged": n_judged[j],
+                "removed": n_removed[j],
+            }
+            for j, name in enumerate(self.label_names)
+        ]
         return sorted(labels, key=lambda x: (-x["removed"], -x["candidates"], x["name"]))
 
     def summary(self) -> dict[str, Any]:
