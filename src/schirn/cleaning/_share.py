@@ -44,8 +44,6 @@ _LEAST_LEFT = 1e-9
 # within this many standard deviations of its prediction.
 _FORECAST_ANSWERS = 5
 _LARGEST_SURPRISE = 2.0
-
-
 # Fewer answers say something about the share only if its interval is narrower than this.
 _SHARE_ANSWERS = 10
 _WIDE = 0.5

@@ -343,8 +343,6 @@ class NoisyLabels:
         """Number of listed and departed tags that were answered "right" or "wrong"."""
         return int(np.isin(self.answer, (0, 1)).sum()) + self.departed.n_answers
 
-    # Rank.
-
     def suspects(self, k: int = 20) -> Questions:
         """Return the k most suspicious tags without an answer, the most suspicious first.
 
@@ -500,8 +498,6 @@ class NoisyLabels:
         is_ruled = bool((self.judged & (self._by_rule != 0)).any())
         without_rule = " without a rule" if is_ruled else ""
         return f"the {self.n_in_share:,} ranked tags{without_rule}"
-
-    # Ask.
 
     def questions(
         self,
@@ -685,8 +681,6 @@ class NoisyLabels:
                 parameter="questions",
             )
         return np.asarray(index)
-
-    # Act.
 
     def at(self, *, precision: float | None = None, keep_one: bool | None = None) -> "NoisyLabels":
         """Return the same ranking and answers with another target, without requested changes.
@@ -1137,8 +1131,6 @@ class NoisyLabels:
         """
         check_same_order(("ranking", self), ("cells", cells))
         return changes_of(self, cells, column=column, separator=separator)
-
-    # Report.
 
     def labels(self) -> list[dict[str, Any]]:
         """Return tag counts per label, the label with the most removals first.

@@ -51,7 +51,6 @@ _FEWEST_ABOVE = 8
 # Missing tags are added if the target is reached with this probability: a wrong addition is a new
 # mistake, while a wrong removal only loses one of several tags.
 _PROBABILITY_TO_ADD = 0.67
-
 # Words per kind of question: the tags looked for, the action, and where to look.
 _REASON_WORDS = {
     LISTED: ("wrong", "removed", "most suspicious tags"),
