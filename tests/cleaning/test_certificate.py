@@ -180,6 +180,26 @@ def test_a_draw_counts_in_all_rankings_of_the_same_tags():
     assert ranking.remove(30).certify().draw == 1
 
 
+def test_the_ledger_shows_the_draws_that_count():
+    ranking, right = ranking_of()
+    first = ranking.remove(60).certify()
+    assert ranking.ledger.used == {}
+    answered = answer(first, right, 5)
+    assert ranking.ledger.used == {first.tags_sha256: 0}
+    assert answered.ranking.ledger.used is ranking.ledger.used
+    # Only the ranking with the answers counts their draw as an earlier one.
+    assert (ranking.draws, answered.ranking.draws) == (0, 1)
+    assert ranking.remove(60).certify(random_state=2).draw == 2
+    # Draws of a file of decisions count only in the ranking that was made with them.
+    with_file = replace(ranking, ledger=ranking.ledger.after(3))
+    assert with_file.remove(60).certify().draw == 3
+    assert ranking.remove(60).certify().draw == 0
+    answer(with_file.remove(50).certify(), right, 5)
+    assert ranking.remove(40).certify().draw == 4
+    # The same tags, ranked again, begin a new ledger.
+    assert ranking_of()[0].remove(40).certify().draw == 0
+
+
 def test_certificates_of_another_order_of_drawing_are_refused(certified):
     values = json.loads(certified.to_json()) | {"version": 2}
     with pytest.raises(InputError, match=r"version 2, whose order of drawing .* certify .* again"):

@@ -4,6 +4,7 @@ from schirn.cleaning._arguments import ANSWER_WORDS as ANSWER_WORDS
 from schirn.cleaning._arguments import SEPARATORS as SEPARATORS
 from schirn.cleaning._arguments import other_separator as other_separator
 from schirn.cleaning._departed import Departed
+from schirn.cleaning._draws import DrawLedger
 from schirn.cleaning._model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning._opinions import Voice, parse_opinion
 from schirn.cleaning._proposals import propose_vocabulary
@@ -55,6 +56,7 @@ __all__ = [
     "ChangeList",
     "Departed",
     "DifferingTag",
+    "DrawLedger",
     "DuplicateGroup",
     "Duplicates",
     "Evidence",

@@ -215,8 +215,8 @@ def _are_one_name(use: TagUse, pairs: PairUse) -> Array:
     """Check whether the names of each pair differ only in case, spaces and hyphens."""
     names = use.tags.names
     cells = zip(pairs.rare.tolist(), pairs.frequent.tolist(), pairs.spelling, strict=True)
-    same = [bool(why) and is_one_name(names[i], names[j]) for i, j, why in cells]
-    return np.array(same, dtype=bool)
+    is_one = [bool(why) and is_one_name(names[i], names[j]) for i, j, why in cells]
+    return np.array(is_one, dtype=bool)
 
 
 def _combined(pairs: PairUse) -> tuple[Array, Array, Array, Array]:

@@ -407,9 +407,15 @@ def _annotators(votes: Any, model: Any) -> list[Annotator] | None:
     if not isinstance(votes, Votes):
         return None
     ballots = np.bincount(votes.ballots.annotator, minlength=len(votes.workers))
-    quality = (model.annotator_sensitivity, model.annotator_false_factor)
-    columns = (votes.workers, ballots.tolist(), *(values.tolist() for values in quality))
-    return [Annotator(*annotator) for annotator in zip(*columns, strict=True)]
+    return [
+        Annotator(
+            name=name,
+            ballots=int(ballots[k]),
+            sensitivity=float(model.annotator_sensitivity[k]),
+            false_factor=float(model.annotator_false_factor[k]),
+        )
+        for k, name in enumerate(votes.workers)
+    ]
 
 
 class _Classifier(BaseEstimator):

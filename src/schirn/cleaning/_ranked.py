@@ -62,9 +62,6 @@ class RankedTags:
         Index of the rows, if the tags came as a pandas object.
     opinions : tuple of Opinions
         Opinions about some cells, one element per voice.
-    draws : dict from str to int
-        Numbers of the draws of certificates that have answers, by the hash of their set. Rankings
-        of these tags share it, so that a draw counts even in a ranking without its answers.
     departed : Departed or None
         Tags that have left the table since they were removed, if any are known.
     """
@@ -82,7 +79,6 @@ class RankedTags:
     storage: Storage | None = None
     index: Any = None
     opinions: tuple[Opinions, ...] = ()
-    draws: dict[str, int] = field(default_factory=dict)
     departed: Departed | None = None
 
     @property
@@ -169,9 +165,15 @@ class MissingTags:
         usable = np.ones(len(self), dtype=bool)
         if self.excluded is not None:
             usable = ~np.isin(self.column, self.excluded)
-        columns = (self.row, self.column, self.model_confidence)
-        voices = voices_of(self, len(self.label_names))
-        return Worklist(*columns, usable, answers, 1, voices)
+        return Worklist(
+            row=self.row,
+            column=self.column,
+            confidence=self.model_confidence,
+            usable=usable,
+            answers=answers,
+            hit=1,
+            voices=voices_of(self, len(self.label_names)),
+        )
 
     @property
     def answer(self) -> Array:

@@ -173,8 +173,9 @@ def _named_levels(use: TagUse) -> list[VocabularyLine]:
             f"{n_common[k] / n_rows:.0%} of its rows have; {missing:,} {lack} it"
         )
         confidence = 0.5 + 0.49 * float(lower[k])
-        tags = (int(child[k]), int(parent[k]))
-        lines.append(_line(use, "imply", *tags, int(n_common[k]), evidence, confidence))
+        tag = int(child[k])
+        target = int(parent[k])
+        lines.append(_line(use, "imply", tag, target, int(n_common[k]), evidence, confidence))
     return lines
 
 
@@ -282,8 +283,9 @@ def propose_exclusions(use: TagUse) -> list[VocabularyLine]:
             f"{min(likeness[k], 1):.2f} alike"
         )
         confidence = 0.5 + 0.4 * min(float(likeness[k]), 1.0)
-        tags = (int(rare[k]), int(frequent[k]))
-        lines.append(_line(use, "exclude", *tags, int(n_common[k]), evidence, confidence))
+        tag = int(rare[k])
+        target = int(frequent[k])
+        lines.append(_line(use, "exclude", tag, target, int(n_common[k]), evidence, confidence))
     return lines
 
 

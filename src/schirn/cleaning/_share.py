@@ -44,8 +44,6 @@ _LEAST_LEFT = 1e-9
 # within this many standard deviations of its prediction.
 _FORECAST_ANSWERS = 5
 _LARGEST_SURPRISE = 2.0
-
-
 # Fewer answers say something about the share only if its interval is narrower than this.
 _SHARE_ANSWERS = 10
 _WIDE = 0.5
@@ -103,7 +101,10 @@ def number_of_hits(work: Worklist) -> Interval:
         return Interval(np.nan, n_hits, n_possible)
     p = cross_fitted(work)
     estimates = [_estimate(sample, work, p) for sample in samples]
-    mean, predicted, observed, new = np.array([estimate[:4] for estimate in estimates]).T
+    mean = np.array([estimate.mean for estimate in estimates])
+    predicted = np.array([estimate.predicted_variance for estimate in estimates])
+    observed = np.array([estimate.observed_variance for estimate in estimates])
+    n_new_by_round = np.array([estimate.n_new for estimate in estimates])
     # + 1 keeps a round with a predicted variance of nearly 0 from outweighing all others.
     weight = 1 / (predicted + 1)
     weight /= weight.sum()
@@ -117,9 +118,10 @@ def number_of_hits(work: Worklist) -> Interval:
     low, high = _with_few_hits(estimates, weight, center - half, center + half)
     # Tags answered "unsure" may or may not be hits.
     unsure = n_possible - n_hits - np.count_nonzero(work.usable & np.isnan(work.answer))
-    n_new = float(weight @ new)
+    n_new = float(weight @ n_new_by_round)
     ends = np.clip([center, low - n_new, high + unsure + n_new], n_hits, n_possible)
-    return Interval(*ends.tolist())
+    center, low, high = ends.tolist()
+    return Interval(center, low, high)
 
 
 def _with_few_hits(
@@ -227,8 +229,16 @@ def _estimate(sample: Sample, work: Worklist, p: Array) -> _Estimate:
     observed = float(np.sum(residual**2 * (1 - inclusion)))
     was_asked = ~np.isnan(work.answer) & (work.answers.number < design.number)
     n_new = max(0, int(np.count_nonzero(work.usable & ~was_asked)) - design.n_open)
-    counts = (n_new, int(n_before), len(open_tags))
-    return _Estimate(float(mean), predicted, observed, *counts, is_hit[tags], inclusion)
+    return _Estimate(
+        mean=float(mean),
+        predicted_variance=predicted,
+        observed_variance=observed,
+        n_new=n_new,
+        n_before=int(n_before),
+        n_open=len(open_tags),
+        is_hit=is_hit[tags],
+        inclusion=inclusion,
+    )
 
 
 def forecast_of_hits(work: Worklist, k: int) -> float:

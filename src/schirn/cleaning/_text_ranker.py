@@ -254,8 +254,9 @@ def shift_to_mean(log_odds: Array, mean: float) -> float:
     float
     """
     mean = min(max(mean, 1e-6), 1 - 1e-6)
-    ends = -20 - log_odds.max(), 20 - log_odds.min()
-    return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, *ends))
+    lowest = -20 - log_odds.max()
+    highest = 20 - log_odds.min()
+    return float(brentq(lambda shift: expit(log_odds + shift).mean() - mean, lowest, highest))
 
 
 class ExpertSum:

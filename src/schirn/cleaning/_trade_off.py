@@ -66,21 +66,34 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
     n_called_wrong = int(called_wrong.sum())
     n_chosen = int(chosen.sum())
     n_removed = n_called_wrong + n_chosen
-    if not n_removed:
-        left, bounds = _wrong_left(ranking, 0.0, (0.0, 0.0))
-        line = TradeOff(target, 0, np.nan, (np.nan, np.nan), left)
-        return line._replace(wrong_left_interval=bounds)
     if not n_chosen:
-        left, bounds = _wrong_left(ranking, n_removed, (n_removed, n_removed))
-        line = TradeOff(target, n_removed, 1.0, (1.0, 1.0), left)
-        return line._replace(wrong_left_interval=bounds)
+        # Every removed tag was called wrong.
+        n_wrong, bounds = _wrong_left(ranking, n_removed, (n_removed, n_removed))
+        share = 1.0 if n_removed else np.nan
+        return TradeOff(
+            precision=target,
+            removed=n_removed,
+            right_share=share,
+            right_share_interval=(share, share),
+            wrong_left=n_wrong,
+            wrong_left_interval=bounds,
+        )
     # `keep_one` may keep some of the top tags; the share of all top tags is used for the others.
-    share, least, most = work.posterior.share_interval(work.whole.limit(target))
-    right = (n_called_wrong + np.array([share, least, most]) * n_chosen) / n_removed
+    share, share_low, share_high = work.posterior.share_interval(work.whole.limit(target))
+    right = (n_called_wrong + np.array([share, share_low, share_high]) * n_chosen) / n_removed
     mean, low, high = right.tolist()
-    left, bounds = _wrong_left(ranking, mean * n_removed, (low * n_removed, high * n_removed))
-    others = (n_chosen, share, (least, most))
-    return TradeOff(target, n_removed, mean, (low, high), left, *others, bounds)
+    n_wrong, bounds = _wrong_left(ranking, mean * n_removed, (low * n_removed, high * n_removed))
+    return TradeOff(
+        precision=target,
+        removed=n_removed,
+        right_share=mean,
+        right_share_interval=(low, high),
+        wrong_left=n_wrong,
+        unanswered=n_chosen,
+        unanswered_right_share=share,
+        unanswered_right_share_interval=(share_low, share_high),
+        wrong_left_interval=bounds,
+    )
 
 
 def _wrong_left(
@@ -97,19 +110,19 @@ def _wrong_left(
     removed_bounds : tuple of two floats
         Bounds of this number.
     """
-    whole = ranking.worklist.whole
-    is_departed = whole.usable & (np.arange(len(whole.row)) >= len(ranking.row))
-    n_departed = float((1 - whole.probability[is_departed]).sum())
-    other = ranking.removed_by_rule - n_departed
-    mean = ranking.wrong_share * ranking.n_in_share + other - n_removed
+    work = ranking.worklist.whole
+    is_departed = work.usable & (np.arange(len(work.row)) >= len(ranking.row))
+    n_departed = float((1 - work.probability[is_departed]).sum())
+    n_by_rule = ranking.removed_by_rule - n_departed
+    mean = ranking.wrong_share * ranking.n_in_share + n_by_rule - n_removed
     if np.isnan(mean):
         return np.nan, (np.nan, np.nan)
-    fewest, most = (
-        share * ranking.n_in_share + other - n
+    low, high = (
+        share * ranking.n_in_share + n_by_rule - n
         for share, n in zip(ranking.wrong_share_interval, removed_bounds[::-1], strict=True)
     )
-    left = max(mean, 0.0)
-    return left, (min(max(fewest, 0.0), left), max(most, left))
+    expected = max(mean, 0.0)
+    return expected, (min(max(low, 0.0), expected), max(high, expected))
 
 
 def first_target(work: Worklist, below: float) -> float | None:

@@ -16,7 +16,7 @@ by asking again, and tags known to be right or wrong are no more likely to come 
 known when the set was fixed, its certificate is valid. Draws are numbered, and share alpha: 0.9
 alpha for draw 0, and 0.1 alpha / (d (d + 1)) for draw d. A new set, drawn after answers about
 another one, is a new draw, so that the probability that any of them is falsely certified is at
-most alpha. All rankings made from the same object, and a file of decisions, count on.
+most alpha. All rankings that share a `DrawLedger`, and a file of decisions, count on.
 """
 
 import datetime
@@ -231,7 +231,8 @@ class Certificate:
     def answered(self, questions: Questions, right: Any) -> "Certificate":
         """Return the certificate with more answers; see `NoisyLabels.answered`.
 
-        Answers count in the order of drawing, up to the first tag without an answer.
+        Answers count in the order of drawing, up to the first tag without an answer. With the
+        first one that counts, the draw is recorded in the `ledger` of all rankings of these tags.
 
         Parameters
         ----------
@@ -255,8 +256,10 @@ class Certificate:
         members = set(self.order)
         answers = dict(self.answers)
         ranking = self.ranking.answered(questions, right)
-        columns = questions.row.tolist(), questions.column.tolist()
-        for row, column, is_right in zip(*columns, as_answers(right, len(questions)), strict=True):
+        right = as_answers(right, len(questions))
+        rows = questions.row.tolist()
+        columns = questions.column.tolist()
+        for row, column, is_right in zip(rows, columns, right, strict=True):
             tag = row, names[column]
             if tag not in members:
                 raise InputError(f"{brief(tag[1])} of row {row} is not in the certified set")
@@ -264,7 +267,7 @@ class Certificate:
             answers[tag] = answers.get(tag) if is_right is None else is_right
         certificate = replace(self, answers=answers, ranking=ranking)
         if certificate.n_answers:
-            self.ranking.ranked.draws[self.tags_sha256] = self.draw
+            self.ranking.ledger.record(self.tags_sha256, self.draw)
         return certificate
 
     @cached_property
@@ -578,7 +581,7 @@ def e_values(is_miss: Array, n_tags: int, misses: float | Array) -> Array:
 
 
 def begin(
-    ranking: "NoisyLabels", *, of: str, k: int | None, target: float, draw: int
+    ranking: "NoisyLabels", *, of: str, k: int | None, target: float, random_state: int
 ) -> Certificate:
     """Begin a certificate; see `NoisyLabels.certify`."""
     Number(0, high=1, open_low=True).check("target", target)
@@ -603,9 +606,7 @@ def begin(
         options["tags"] = [list(tag) for tag in tags]
     table = tags_digest(ranking.n_rows, ranking.label_names, ranking.row, ranking.column)
     tags_sha256 = tags_hash(tags)
-    # A set keeps its draw; another set, after answers about this one, needs a new draw.
-    draws = ranking.ranked.draws
-    draw = max(draw, draws.get(tags_sha256, max(draws.values(), default=-1) + 1))
+    draw = ranking.ledger.next_for(tags_sha256, random_state)
     return Certificate(
         of=of,
         target=float(target),

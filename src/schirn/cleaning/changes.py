@@ -23,6 +23,7 @@ from schirn._files import (
 )
 from schirn._input import as_plain, is_missing
 from schirn._optional import optional
+from schirn.cleaning.questions import cells_of
 from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells, check_separator, split_tags
 
@@ -33,8 +34,18 @@ KINDS = ("removal", "addition", "merge", "rename")
 # Columns of the file in the order of `ChangeList.write`. schirn.app.tables.read_changes, which
 # documents them, reads them in the same order.
 FIELDS = (
-    *("row", "change", "before", "after", "confidence", "why", "key"),
-    *("cell", "raw", "column", "separator", "id_column"),
+    "row",
+    "change",
+    "before",
+    "after",
+    "confidence",
+    "why",
+    "key",
+    "cell",
+    "raw",
+    "column",
+    "separator",
+    "id_column",
 )
 _DONE = ("undone", "applied")
 
@@ -459,12 +470,16 @@ def changes_of(
         (ranking, ranking.removed, "removal"),
         (ranking.missing, ranking.added, "addition"),
     ):
-        columns = (tags.row[mask], tags.label[mask], tags.confidence[mask])
-        for row, label, p in zip(*columns, strict=True):
+        for (row, label), p in zip(cells_of(tags, mask), tags.confidence[mask], strict=True):
             tag = str(label).strip()
-            # In a string of tags, a new tag that contains the separator needs quotes.
-            pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
-            changes.append(Change(int(row), kind, *pair, *certainty(ranking, kind, float(p))))
+            before = tag
+            after = ""
+            if kind == "addition":
+                before = ""
+                # In a string of tags, a new tag that contains the separator needs quotes.
+                after = form.join([tag]) if is_text else tag
+            confidence, why = certainty(ranking, kind, float(p))
+            changes.append(Change(row, kind, before, after, confidence, why))
     return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
 
 
@@ -515,14 +530,24 @@ def canonical_cell(cell: Any) -> str:
 def list_content(changes: ChangeList, path: str | os.PathLike[str]) -> bytes:
     """Return what `ChangeList.write` writes to a path; raise InputError if it cannot be encoded."""
     rows: list[Iterable[Any]] = [FIELDS]
-    about = (changes.column, changes.separator, changes.id_column)
     for edit in changes.changes:
-        confidence = None if edit.confidence is None else round(float(edit.confidence), 6)
-        key = changes.keys.get(edit.row, "")
-        cell = json.dumps(changes.cells[edit.row], ensure_ascii=False)
         raw = json.dumps(changes.raw[edit.row]) if edit.row in changes.raw else ""
-        line = (edit.row + 1, *edit[1:4], confidence, edit.why, key, cell, raw, *about)
-        rows.append(spreadsheet_safe(v) if isinstance(v, str) else v for v in line)
+        record = {
+            "row": edit.row + 1,
+            "change": edit.change,
+            "before": edit.before,
+            "after": edit.after,
+            "confidence": None if edit.confidence is None else round(float(edit.confidence), 6),
+            "why": edit.why,
+            "key": changes.keys.get(edit.row, ""),
+            "cell": json.dumps(changes.cells[edit.row], ensure_ascii=False),
+            "raw": raw,
+            "column": changes.column,
+            "separator": changes.separator,
+            "id_column": changes.id_column,
+        }
+        line = (record[name] for name in FIELDS)
+        rows.append([spreadsheet_safe(v) if isinstance(v, str) else v for v in line])
     content = "".join(csv_rows(rows))
     if "\0" in content:
         raise InputError(f"{path}: a tag or id holds the character U+0000; rename it")

@@ -18,6 +18,7 @@ from schirn._input import Array, Number, OneOf, as_plain, suggest
 from schirn._optional import optional
 from schirn.cleaning._arguments import check_same_order
 from schirn.cleaning._departed import Departed
+from schirn.cleaning._draws import DrawLedger
 from schirn.cleaning._opinions import Voice, agreement, read_opinions
 from schirn.cleaning._ranked import MissingTags, RankedTags
 from schirn.cleaning._rounds import Answers, Round, Sample
@@ -131,14 +132,17 @@ class NoisyLabels:
     index : pandas.Index or None
         Index of the rows, if the tags came as a pandas object.
     draws : int
-        Number of draws for certificates that have answers.
+        Number of draws for certificates whose answers are among these.
+    ledger : DrawLedger
+        Draws of all certificates that have answers, shared by all rankings made from one call of
+        `find_noisy_labels`: `Certificate.answered` changes it.
     """
 
     ranked: RankedTags
     answers: Answers
     missing: MissingTags = field(default_factory=MissingTags)
     policy: Policy = field(default_factory=Policy)
-    draws: int = 0
+    ledger: DrawLedger = field(default_factory=DrawLedger)
 
     @classmethod
     def from_arrays(
@@ -286,6 +290,11 @@ class NoisyLabels:
         return dict(self.policy.rules)
 
     @property
+    def draws(self) -> int:
+        """Number of draws for certificates whose answers are among these."""
+        return self.ledger.n_earlier
+
+    @property
     def is_checked(self) -> bool:
         """True if removals and additions follow from answers."""
         return self.policy.is_checked
@@ -300,9 +309,16 @@ class NoisyLabels:
     def worklist(self) -> Worklist:
         """The judged tags, most suspicious first, and the answers about them."""
         usable = self.ranked.usable & (self._by_rule == 0)
-        columns = (self.row, self.column, self.model_confidence)
-        departed = replace(self.departed, judged=self._departed_in_share)
-        return Worklist(*columns, usable, self.answers, 0, self.ranked.voices, departed)
+        return Worklist(
+            row=self.row,
+            column=self.column,
+            confidence=self.model_confidence,
+            usable=usable,
+            answers=self.answers,
+            hit=0,
+            voices=self.ranked.voices,
+            departed=replace(self.departed, judged=self._departed_in_share),
+        )
 
     @property
     def _departed_in_share(self) -> Array:
@@ -335,8 +351,6 @@ class NoisyLabels:
     def n_answers(self) -> int:
         """Number of listed and departed tags that were answered "right" or "wrong"."""
         return int(np.isin(self.answer, (0, 1)).sum()) + self.departed.n_answers
-
-    # Rank.
 
     def suspects(self, k: int = 20) -> Questions:
         """Return the k most suspicious tags without an answer, the most suspicious first.
@@ -386,8 +400,13 @@ class NoisyLabels:
         is_open = np.isnan(self.worklist.answer[index])
         is_open |= np.isnan(self.missing.worklist.answer[missing])
         best = best[is_open[best] & (score[best] > 0)][:k]
-        columns = wrong[best], right[best]
-        return Swaps(self.row[index[best]], *columns, score[best], self.label_names)
+        return Swaps(
+            row=self.row[index[best]],
+            wrong_column=wrong[best],
+            right_column=right[best],
+            score=score[best],
+            label_names=self.label_names,
+        )
 
     def planted_among_suspects(self) -> float:
         """Return the share of planted wrong tags that rank among the 10% most suspicious tags.
@@ -488,8 +507,6 @@ class NoisyLabels:
         is_ruled = bool((self.judged & (self._by_rule != 0)).any())
         without_rule = " without a rule" if is_ruled else ""
         return f"the {self.n_in_share:,} ranked tags{without_rule}"
-
-    # Ask.
 
     def questions(
         self,
@@ -598,11 +615,13 @@ class NoisyLabels:
     def _questions(self, index: Array, kind: str) -> Questions:
         """Return questions about chosen tags."""
         tags = self._tags_of(kind)
-        row = tags.row[index]
-        column = tags.column[index]
-        number = self._tags_of(kind).worklist.answers.next_number
         return Questions(
-            row, column, tags.label[index], tags.confidence[index], kind, round=Round(number)
+            row=tags.row[index],
+            column=tags.column[index],
+            label=tags.label[index],
+            confidence=tags.confidence[index],
+            kind=kind,
+            round=Round(tags.worklist.answers.next_number),
         )
 
     def answered(self, questions: Questions, right: Any) -> "NoisyLabels":
@@ -644,14 +663,14 @@ class NoisyLabels:
                     parameter="right",
                 )
             value[k] = earlier if new == UNSURE and not np.isnan(earlier) else new
-        draws = self.draws if questions.draw is None else max(self.draws, questions.draw + 1)
+        ledger = self.ledger if questions.draw is None else self.ledger.after(questions.draw + 1)
         # A question that is repeated counts once.
         asked, first = np.unique(index, return_index=True)
         sample = Sample(questions.round, asked, checked_inclusion(questions)[first])
         answers = answers.joined(value, sample) if len(index) else answers
         if questions.kind == LISTED:
-            return replace(self, answers=answers, draws=draws)
-        return replace(self, missing=replace(self.missing, answers=answers), draws=draws)
+            return replace(self, answers=answers, ledger=ledger)
+        return replace(self, missing=replace(self.missing, answers=answers), ledger=ledger)
 
     def _index(self, row: Array, column: Array, kind: str) -> Array:
         """Return the positions of cells among the listed or missing tags."""
@@ -670,8 +689,6 @@ class NoisyLabels:
                 parameter="questions",
             )
         return np.asarray(index)
-
-    # Act.
 
     def at(self, *, precision: float | None = None, keep_one: bool | None = None) -> "NoisyLabels":
         """Return the same ranking and answers with another target, without requested changes.
@@ -842,10 +859,17 @@ class NoisyLabels:
                 agrees = (log_odds[counts] > 0) == (work.answer[counts] == 1)
                 n_agree += int(np.count_nonzero(agrees))
             share, interval = agreement(n_agree, n_answered)
-            weight = float(self.worklist.voice_weights[k])
-            is_heard = bool(self.worklist.heard_voices[k])
-            counted = (n_opinions, weight, n_answered, n_agree)
-            result.append(Voice(opinions.who, *counted, share, interval, is_heard))
+            voice = Voice(
+                who=opinions.who,
+                n_opinions=n_opinions,
+                weight=float(self.worklist.voice_weights[k]),
+                n_answered=n_answered,
+                n_agree=n_agree,
+                agreement=share,
+                agreement_interval=interval,
+                is_heard=bool(self.worklist.heard_voices[k]),
+            )
+            result.append(voice)
         return result
 
     def with_orders(
@@ -1022,8 +1046,7 @@ class NoisyLabels:
         if (of == SUSPECTS) != (k is not None):
             raise InputError('k is the number of suspects; give it with of="suspects"')
         target = self.precision if target is None else target
-        draw = self.draws + random_state
-        return begin(self, of=of, k=k, target=target, draw=draw)
+        return begin(self, of=of, k=k, target=target, random_state=random_state)
 
     def matrix(self, values: Any = None) -> Array:
         """Return one value per tag as an (n, l) array that is 0 elsewhere.
@@ -1117,8 +1140,6 @@ class NoisyLabels:
         check_same_order(("ranking", self), ("cells", cells))
         return changes_of(self, cells, column=column, separator=separator)
 
-    # Report.
-
     def labels(self) -> list[dict[str, Any]]:
         """Return tag counts per label, the label with the most removals first.
 
@@ -1127,12 +1148,19 @@ class NoisyLabels:
         list of dict
             With the keys "name", "candidates" (listed tags), "judged" and "removed".
         """
-        columns = (self.column, self.column[self.judged], self.column[self.removed])
         size = len(self.label_names)
-        counts = [np.bincount(column, minlength=size).tolist() for column in columns]
-        names = ("name", "candidates", "judged", "removed")
-        lines = zip(self.label_names, *counts, strict=True)
-        labels = [dict(zip(names, line, strict=True)) for line in lines]
+        n_candidates = np.bincount(self.column, minlength=size).tolist()
+        n_judged = np.bincount(self.column[self.judged], minlength=size).tolist()
+        n_removed = np.bincount(self.column[self.removed], minlength=size).tolist()
+        labels = [
+            {
+                "name": name,
+                "candidates": n_candidates[j],
+                "judged": n_judged[j],
+                "removed": n_removed[j],
+            }
+            for j, name in enumerate(self.label_names)
+        ]
         return sorted(labels, key=lambda x: (-x["removed"], -x["candidates"], x["name"]))
 
     def summary(self) -> dict[str, Any]:

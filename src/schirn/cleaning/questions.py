@@ -29,9 +29,12 @@ from schirn.exceptions import InputError
 
 LISTED = "listed"
 MISSING = "missing"
-SPREAD, LIMIT, SUSPICIOUS, CLOSE, SWAPS = ORDERS = (
-    *("spread", "limit", "suspicious", "close", "swaps"),
-)
+SPREAD = "spread"
+LIMIT = "limit"
+SUSPICIOUS = "suspicious"
+CLOSE = "close"
+SWAPS = "swaps"
+ORDERS = (SPREAD, LIMIT, SUSPICIOUS, CLOSE, SWAPS)
 UNSURE = 0.5
 """Value of the answer "unsure"; "right" is 1, "wrong" is 0, and no answer is NaN."""
 LIKELY = 0.5
@@ -49,9 +52,6 @@ _FEWEST_ABOVE = 8
 # Missing tags are added if the target is reached with this probability: a wrong addition is a new
 # mistake, while a wrong removal only loses one of several tags.
 _PROBABILITY_TO_ADD = 0.67
-
-
-_COLUMNS = ("row", "column", "label", "confidence")
 # Words per kind of question: the tags looked for, the action, and where to look.
 _REASON_WORDS = {
     LISTED: ("wrong", "removed", "most suspicious tags"),
@@ -130,8 +130,14 @@ class Questions:
         """
         mask = np.asarray(mask, dtype=None if len(mask) else int)
         inclusion = None if self.inclusion is None else self.inclusion[mask]
-        columns = (self.row[mask], self.column[mask], self.label[mask], self.confidence[mask])
-        return Questions(*columns, self.kind, self.draw, self.round, inclusion)
+        return replace(
+            self,
+            row=self.row[mask],
+            column=self.column[mask],
+            label=self.label[mask],
+            confidence=self.confidence[mask],
+            inclusion=inclusion,
+        )
 
     def joined(self, others: "Questions") -> "Questions":
         """Return these questions together with others, in the round of the others.
@@ -145,12 +151,15 @@ class Questions:
         -------
         Questions
         """
-        pairs = ((getattr(self, name), getattr(others, name)) for name in _COLUMNS)
-        columns = [np.concatenate(pair) for pair in pairs]
-        inclusion = np.concatenate([checked_inclusion(self), checked_inclusion(others)])
-        row, column, label, confidence = columns
-        joined = Questions(row, column, label, confidence, self.kind, others.draw)
-        return replace(joined, round=others.round, inclusion=inclusion)
+        return replace(
+            others,
+            row=np.concatenate([self.row, others.row]),
+            column=np.concatenate([self.column, others.column]),
+            label=np.concatenate([self.label, others.label]),
+            confidence=np.concatenate([self.confidence, others.confidence]),
+            kind=self.kind,
+            inclusion=np.concatenate([checked_inclusion(self), checked_inclusion(others)]),
+        )
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the row, label and confidence of each tag.
@@ -160,8 +169,8 @@ class Questions:
         dict
             With the keys "row", "label" and "confidence".
         """
-        columns = (self.row.tolist(), self.label.tolist(), self.confidence.tolist())
-        for row, label, confidence in zip(*columns, strict=True):
+        confidences = self.confidence.tolist()
+        for (row, label), confidence in zip(cells_of(self), confidences, strict=True):
             yield {"row": row, "label": label, "confidence": confidence}
 
     def to_pandas(self) -> Any:

@@ -129,8 +129,10 @@ class RelationRanker(Ranker):
         Evidence
         """
         count = task.n_unlisted
-        more = task if count is None else replace(task, n_unlisted=_MORE_UNLISTED * count)
-        evidence = check_evidence(self.ranker.rank(X, more), more, self.name)
+        longer_task = task
+        if count is not None:
+            longer_task = replace(task, n_unlisted=_MORE_UNLISTED * count)
+        evidence = check_evidence(self.ranker.rank(X, longer_task), longer_task, self.name)
         if not evidence.judged.any():
             return evidence
         groups = task.groups
@@ -256,10 +258,10 @@ class Relations:
         is_other = tags.column[position] != column[cell]
         cell = cell[is_other]
         position = position[is_other]
-        other = tags.column[position]
+        tag = tags.column[position]
         target = column[cell]
-        n_both = np.asarray(common[other, target]).ravel() if len(cell) else np.zeros(0)
-        change = self._change(other, target, n_both, counts, n_rows)
+        n_both = np.asarray(common[tag, target]).ravel() if len(cell) else np.zeros(0)
+        change = self._change(tag, target, n_both, counts, n_rows)
         change *= self._confidence[position]
         strongest = np.zeros((2, len(row)))
         np.maximum.at(strongest[0], cell, change)
@@ -267,23 +269,23 @@ class Relations:
         return np.asarray(strongest.sum(axis=0))
 
     def _change(
-        self, other: Array, target: Array, n_both: Array, counts: Array, n_rows: int
+        self, tag: Array, target: Array, n_both: Array, counts: Array, n_rows: int
     ) -> Array:
-        """Return the change that one tag makes to the log-odds of another."""
-        low, high = share_interval(n_both, counts[other])
+        """Return the change that each tag makes to the log-odds of its target."""
+        low, high = share_interval(n_both, counts[tag])
         chance = _inner(counts[target] / n_rows)
         speaks_for = (low > chance) & (n_both >= _MIN_BOTH)
         share = np.where(speaks_for, low, np.where(high < chance, high, chance))
         weight = np.where(share > chance, _WEIGHT_FOR, _WEIGHT_AGAINST)
         change = weight * (logit(_inner(share)) - logit(chance))
-        pair = other * len(self._task.tags.names) + target
+        pair = tag * len(self._task.tags.names) + target
         change[np.isin(pair, self._rejected)] = 0
         is_implied = np.isin(pair, self._implied)
-        least = logit(np.maximum(low, _IMPLIED)) - logit(chance)
-        change = np.where(is_implied, np.maximum(least, 0), change)
+        at_least = logit(np.maximum(low, _IMPLIED)) - logit(chance)
+        change = np.where(is_implied, np.maximum(at_least, 0), change)
         is_excluded = np.isin(pair, self._excluded)
-        most = logit(_inner(np.minimum(high, _EXCLUDED * chance))) - logit(chance)
-        return np.where(is_excluded, most, change)
+        at_most = logit(_inner(np.minimum(high, _EXCLUDED * chance))) - logit(chance)
+        return np.where(is_excluded, at_most, change)
 
 
 def _inner(share: Array) -> Array:

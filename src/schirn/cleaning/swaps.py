@@ -85,9 +85,9 @@ class Swaps:
         list of LabelSwap
         """
         rows: dict[tuple[int, int], list[int]] = {}
-        columns = (self.row, self.wrong_column, self.right_column)
-        for row, wrong, right in zip(*(column.tolist() for column in columns), strict=True):
-            rows.setdefault((wrong, right), []).append(row)
+        pairs = zip(self.wrong_column.tolist(), self.right_column.tolist(), strict=True)
+        for row, pair in zip(self.row.tolist(), pairs, strict=True):
+            rows.setdefault(pair, []).append(row)
         names = self.label_names
         return [
             LabelSwap(names[wrong], names[right], len(numbers), numbers[0])
@@ -102,9 +102,11 @@ class Swaps:
         dict
             With the keys "row", "wrong", "right" and "score".
         """
-        columns = (self.row, self.wrong_label, self.right_label, self.score)
-        for values in zip(*(column.tolist() for column in columns), strict=True):
-            yield dict(zip(("row", "wrong", "right", "score"), values, strict=True))
+        wrong = self.wrong_label.tolist()
+        right = self.right_label.tolist()
+        score = self.score.tolist()
+        for k, row in enumerate(self.row.tolist()):
+            yield {"row": row, "wrong": wrong[k], "right": right[k], "score": score[k]}
 
 
 def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tuple[Array, Array]:

@@ -108,8 +108,16 @@ class VocabularyLine:
         """
         confidence = f"confidence {self.confidence:.2f}" if self.confidence else ""
         evidence = "; ".join(filter(None, (confidence, self.evidence)))
-        values = (self.action, self.tag, self.target, self.rows, self.rows_target, self.both)
-        return dict(zip(FIELDS, (*values, evidence, self.accept), strict=True))
+        return {
+            "action": self.action,
+            "tag": self.tag,
+            "target": self.target,
+            "rows": self.rows,
+            "rows_target": self.rows_target,
+            "both": self.both,
+            "evidence": evidence,
+            "accept": self.accept,
+        }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], number: int = 0) -> "VocabularyLine":

@@ -191,8 +191,8 @@ class Reasons:
         lengths = (np.asarray(_squares(Z).sum(axis=1)).ravel() for _, Z in self._pieces())
         self._squares = np.concatenate(list(lengths))
         # In columns of numbers, zeros are values; elsewhere a row of zeros has no features.
-        own = np.asarray(_squares(X).sum(axis=1)).ravel() if sp.issparse(X) else self._squares
-        self._empty = (own == 0) & (sp.issparse(X) or scaled)
+        squares = np.asarray(_squares(X).sum(axis=1)).ravel() if sp.issparse(X) else self._squares
+        self._empty = (squares == 0) & (sp.issparse(X) or scaled)
         self._suspicious = _most_suspicious(ranking)
         self._wrong = ranking.removed | (ranking.judged & (ranking.confidence < LIKELY))
         self._suggested = ranking.missing.above()
@@ -236,9 +236,10 @@ class Reasons:
             block = pairs[start : start + step]
             masks = [self._rows_of_label(row, column) for row, column in block]
             similarity = self._similarity([row for row, _ in block])
-            weights = self._weights(*zip(*block, strict=True))
-            for (row, column), *reasons in zip(block, masks, similarity, weights, strict=True):
-                explanations.append(self._explain(row, column, *reasons))
+            weights = self._weights([row for row, _ in block], [column for _, column in block])
+            for k, (row, column) in enumerate(block):
+                explanation = self._explain(row, column, masks[k], similarity[k], weights[k])
+                explanations.append(explanation)
         return explanations
 
     def _explain(
@@ -385,13 +386,14 @@ def _sentence(why: Explanation, is_suspicious: bool, is_empty: bool) -> str:
     """
     p = 0.0 if why.confidence is None else why.confidence
     share = f"the model gives it {'less than 1%' if p < 0.01 else f'{p:.0%}'}"
-    kept = "is among the most suspicious 10%" if is_suspicious else "looks right"
+    impression = "is among the most suspicious 10%" if is_suspicious else "looks right"
     if p < LIKELY:
-        kept = "is suspicious"
-    is_suspicious = why.verdict == "removed" or (why.verdict == "kept" and kept != "looks right")
+        impression = "is suspicious"
+    is_against = why.verdict == "removed"
+    is_against |= why.verdict == "kept" and impression != "looks right"
     verdict = {
         "removed": f"is removed ({share})",
-        "kept": f"{kept} ({share})",
+        "kept": f"{impression} ({share})",
         "suggested": f"may be missing ({share})",
         "unjudged": "was not judged, because it is too rare or in every row",
         "not listed": "is not listed",
@@ -404,7 +406,7 @@ def _sentence(why: Explanation, is_suspicious: bool, is_empty: bool) -> str:
             f"{why.near or 'none'} of the {why.n_near} {similar} {carry} it "
             f"({why.usual:.0%} of all rows do)"
         )
-    sign = -1 if is_suspicious else 1
+    sign = -1 if is_against else 1
     least = _LEAST * max((abs(word.contribution) for word in why.words), default=0)
     words = [f"“{word.name}”" for word in why.words if sign * word.contribution > least][:3]
     if words:

@@ -484,8 +484,8 @@ class Decisions:
             values = [_VALUES[answers[cell].answer] for cell in cells]
             right = [None if value == UNSURE else bool(value) for value in values]
             ranking = ranking.answered(ranking.questions_about(cells, kind), right)
-        draws = max(ranking.draws, self.draws(rows, besides=besides))
-        return replace(ranking, draws=draws), carried
+        ledger = ranking.ledger.after(self.draws(rows, besides=besides))
+        return replace(ranking, ledger=ledger), carried
 
     def save(
         self,
