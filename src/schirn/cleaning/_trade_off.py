@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from schirn._input import Array
+from schirn.cleaning.policy import DROP, KEEP
 from schirn.cleaning.questions import Worklist
 
 if TYPE_CHECKING:
@@ -23,10 +25,10 @@ class TradeOff(NamedTuple):
     precision : float
         The target.
     removed : int
-        Number of tags that would be removed, answered ones included.
+        Number of tags that would be removed, answered ones included, but not those that only a
+        rule removes.
     right_share : float
-        Expected share of the removed tags that are wrong, so rightly removed; NaN if none is
-        removed.
+        Expected share of these tags that are wrong, so rightly removed; NaN if there are none.
     right_share_interval : tuple of two floats
         90% interval of this share.
     wrong_left : float
@@ -41,6 +43,9 @@ class TradeOff(NamedTuple):
     wrong_left_interval : tuple of two floats
         Bounds of `wrong_left`, from the 90% intervals of the numbers of wrong tags and of those
         removed; NaN if `wrong_left` is.
+    by_rule : int
+        Number of tags that only a rule removes, whatever the target. The rule says that they
+        should go, not that they are wrong, so no share counts them.
     """
 
     precision: float
@@ -52,6 +57,7 @@ class TradeOff(NamedTuple):
     unanswered_right_share: float = np.nan
     unanswered_right_share_interval: tuple[float, float] = (np.nan, np.nan)
     wrong_left_interval: tuple[float, float] = (np.nan, np.nan)
+    by_rule: int = 0
 
 
 def trade_offs(ranking: "NoisyLabels", targets: Sequence[float]) -> list[TradeOff]:
@@ -61,26 +67,32 @@ def trade_offs(ranking: "NoisyLabels", targets: Sequence[float]) -> list[TradeOf
 
 def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
     work = ranking.worklist
+    by_rule = ranking.removed_by_rule
     chosen = ranking.removals_at(target)
     called_wrong = ranking.at(precision=target).removed & ~chosen
-    n_called_wrong = int(called_wrong.sum())
+    n_called_wrong = int(called_wrong.sum()) - by_rule
     n_chosen = int(chosen.sum())
     n_removed = n_called_wrong + n_chosen
-    if not n_removed:
-        left, bounds = _wrong_left(ranking, 0.0, (0.0, 0.0))
-        line = TradeOff(target, 0, np.nan, (np.nan, np.nan), left)
-        return line._replace(wrong_left_interval=bounds)
+    n_counted = int((called_wrong & _in_share(ranking)).sum())
     if not n_chosen:
-        left, bounds = _wrong_left(ranking, n_removed, (n_removed, n_removed))
-        line = TradeOff(target, n_removed, 1.0, (1.0, 1.0), left)
-        return line._replace(wrong_left_interval=bounds)
+        right_share = 1.0 if n_removed else np.nan
+        left, bounds = _wrong_left(ranking, n_counted, (n_counted, n_counted))
+        line = TradeOff(target, n_removed, right_share, (right_share, right_share), left)
+        return line._replace(wrong_left_interval=bounds, by_rule=by_rule)
     # `keep_one` may keep some of the top tags; the share of all top tags is used for the others.
     share, least, most = work.posterior.share_interval(work.whole.limit(target))
-    right = (n_called_wrong + np.array([share, least, most]) * n_chosen) / n_removed
-    mean, low, high = right.tolist()
-    left, bounds = _wrong_left(ranking, mean * n_removed, (low * n_removed, high * n_removed))
+    expected = np.array([share, least, most]) * n_chosen
+    mean, low, high = ((n_called_wrong + expected) / n_removed).tolist()
+    n_right, *n_right_bounds = (n_counted + expected).tolist()
+    left, bounds = _wrong_left(ranking, n_right, tuple(n_right_bounds))
     others = (n_chosen, share, (least, most))
-    return TradeOff(target, n_removed, mean, (low, high), left, *others, bounds)
+    return TradeOff(target, n_removed, mean, (low, high), left, *others, bounds, by_rule)
+
+
+def _in_share(ranking: "NoisyLabels") -> Array:
+    """Return a mask of the tags that `wrong_share` is about: judged, and without a rule."""
+    ruled = [ranking.policy.columns(rule, ranking.label_names) for rule in (KEEP, DROP)]
+    return np.asarray(ranking.judged & ~np.isin(ranking.column, np.concatenate(ruled)))
 
 
 def _wrong_left(
@@ -93,19 +105,18 @@ def _wrong_left(
     ranking : NoisyLabels
         The ranking with answers.
     n_removed : float
-        Expected number of wrong tags among the removed ones.
+        Expected number of wrong tags among the removed ones that `wrong_share` is about.
     removed_bounds : tuple of two floats
         Bounds of this number.
     """
     whole = ranking.worklist.whole
     is_departed = whole.usable & (np.arange(len(whole.row)) >= len(ranking.row))
     n_departed = float((1 - whole.probability[is_departed]).sum())
-    other = ranking.removed_by_rule - n_departed
-    mean = ranking.wrong_share * ranking.n_in_share + other - n_removed
+    mean = ranking.wrong_share * ranking.n_in_share - n_departed - n_removed
     if np.isnan(mean):
         return np.nan, (np.nan, np.nan)
     fewest, most = (
-        share * ranking.n_in_share + other - n
+        share * ranking.n_in_share - n_departed - n
         for share, n in zip(ranking.wrong_share_interval, removed_bounds[::-1], strict=True)
     )
     left = max(mean, 0.0)

@@ -96,10 +96,11 @@ def _ask_one(session: Session, order: str) -> bool:
 def _offer_changes(session: Session) -> None:
     """Ask whether to apply the changes that the answers allow."""
     known: Any = session.known()
+    by_rule = f" or that a rule drops ({known['by_rule']:,})" if known["by_rule"] else ""
     if known["answers"] and not known["remove"]["count"]:
         say(
-            f"Only tags that you called wrong are removed: the answers allow no others at a "
-            f"precision of {known['precision']:.0%}. Answer more questions, or lower --precision."
+            f"Only tags that you called wrong{by_rule} are removed: the answers allow no others at "
+            f"a precision of {known['precision']:.0%}. Answer more questions, or lower --precision."
         )
     for action, verb in (("remove", "Remove"), ("complete", "Add")):
         new = known[action]["new"]

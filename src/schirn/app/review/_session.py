@@ -378,6 +378,7 @@ class Session(ReviewState):
         status = self.status
         final = self.final()
         is_listed = self.project.listed
+        by_rule = questions.by_rule()
         kind_asked = MISSING if order == SUGGESTED else LISTED
         chosen = self.chosen[kind_asked]
         at_once = np.isin(questions.tags[kind_asked], [] if chosen is None else chosen)
@@ -400,6 +401,7 @@ class Session(ReviewState):
             "missing": self._most_missing(),
             "removed": int((is_listed & ~final).sum()),
             "dropped": int((is_listed & (status == DROP)).sum()),
+            "by_rule": int((is_listed & ~final & (status != DROP) & (by_rule < 0)).sum()),
             "added": int((~is_listed & final).sum()),
             "certificate": certificate
             and {"words": certificate.progress, "certified": certificate.certified},
