@@ -320,6 +320,8 @@ def test_removals_by_rule_are_no_evidence_for_a_target():
     assert ranking.summary()["checked"]
     kept = ranking.with_rule("b", "keep")
     assert (kept.summary()["removed_by_rule"], kept.summary()["checked"]) == (0, True)
+    reasons = {change.why for change in ruled.changes() if change.confidence is None}
+    assert reasons == {"a rule drops every a"}
 
 
 def test_a_rule_alone_has_no_share_of_right_removals():

@@ -23,6 +23,7 @@ from schirn._files import (
 )
 from schirn._input import as_plain, is_missing
 from schirn._optional import optional
+from schirn.cleaning.policy import DROP
 from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells, check_separator, split_tags
 
@@ -454,6 +455,7 @@ def changes_of(
         )
     form = TagCells.of(cells, separator, lists=how.get("lists", False))
     is_text = form.holds == "text" and not form.notation
+    dropped = {name for name, rule in ranking.rules.items() if rule == DROP}
     changes = []
     for tags, mask, kind in (
         (ranking, ranking.removed, "removal"),
@@ -464,7 +466,10 @@ def changes_of(
             tag = str(label).strip()
             # In a string of tags, a new tag that contains the separator needs quotes.
             pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
-            changes.append(Change(int(row), kind, *pair, *certainty(ranking, kind, float(p))))
+            about: tuple[float | None, str] = certainty(ranking, kind, float(p))
+            if label in dropped and kind == "removal" and p > 0:
+                about = (None, f"a rule drops every {tag}")
+            changes.append(Change(int(row), kind, *pair, *about))
     return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
 
 

@@ -769,6 +769,7 @@ class Session(ReviewState):
         i = int(self.project.row[tag])
         final = project.listed if blind else self.final()
         decision = None if self.link is None else self.link.changed.get(tag)
+        is_hidden = blind or not project.judged[tag]
         return {
             "item": project.ids[i],
             "row": i,
@@ -776,7 +777,7 @@ class Session(ReviewState):
             "image": table.image_name(i),
             "has_image": table.image_file(i) is not None,
             "label": self.name(tag),
-            "confidence": None if blind else round(self._confidence(tag), 4),
+            "confidence": None if is_hidden else round(self._confidence(tag), 4),
             "suggested": not project.listed[tag],
             "blind": blind,
             "earlier": None if decision is None else str(decision),

@@ -226,8 +226,9 @@ function showCurrent(current, before) {
   $("drop").firstElementChild.textContent = names[1];
   $("swap").hidden = !current.swap;
   $("swap").firstElementChild.textContent = current.swap ? `Swap: drop ${current.label}, add ${current.swap}` : "";
-  $("opinion").hidden = current.blind;
-  if (!current.blind) showOpinion(current);
+  // Nothing is known about tags that were not judged.
+  $("opinion").hidden = current.confidence === null;
+  if (current.confidence !== null) showOpinion(current);
   $("check").hidden = !current.check;
   $("earlier").hidden = !current.earlier;
   $("earlier").textContent = current.earlier ? `Before the row changed, ${current.earlier}.` : "";
