@@ -49,7 +49,7 @@ def test_without_answers_nothing_is_removed_or_claimed(digits, ranking):
     assert set(ranking.verdict) == {"kept"}
     assert np.isnan(ranking.wrong_share)
     assert ranking.wrong_share_interval == (0, 1)
-    assert "Nobody can know" in ranking.sentence
+    assert "cannot be known" in ranking.sentence
     assert np.isnan(ranking.expected_wrong(10))
     assert ranking.summary()["wrong_share"] is None
     np.testing.assert_array_equal(ranking.clean, digits.candidates)

@@ -343,6 +343,43 @@ def test_rules_decide_all_tags_of_a_name():
         ranking.with_rule("a", "perhaps")
 
 
+def test_removals_by_rule_are_no_evidence_for_a_target():
+    ranking, right = made_up(n_rows=800, apart=2)
+    for _ in range(2):
+        ranking = answer(ranking, right, ranking.questions(25))
+    ruled = ranking.with_rule("a", "drop")
+    n_ruled = ruled.removed_by_rule
+    assert n_ruled > 100
+    wrong_there = (ruled.answer == 0) & (ruled.label == "a")
+    assert wrong_there.any()
+    for line in ruled.trade_off():
+        assert line.by_rule == n_ruled
+        assert line.removed + n_ruled == ruled.at(precision=line.precision).removed.sum()
+        n_called_wrong = line.removed - line.unanswered
+        n_right = n_called_wrong + line.unanswered * np.nan_to_num(line.unanswered_right_share)
+        assert line.right_share == pytest.approx(n_right / line.removed)
+    # An answer about a tag with a rule says nothing about the share of the others.
+    (strict,) = ruled.trade_off([1.0])
+    n_wrong = ruled.wrong_share * ruled.n_in_share
+    assert strict.wrong_left == pytest.approx(n_wrong - strict.removed + wrong_there.sum())
+    summary = ruled.summary()
+    assert (summary["removed_by_rule"], summary["checked"]) == (n_ruled, False)
+    assert ranking.summary()["checked"]
+    kept = ranking.with_rule("b", "keep")
+    assert (kept.summary()["removed_by_rule"], kept.summary()["checked"]) == (0, True)
+    reasons = {change.why for change in ruled.changes() if change.confidence is None}
+    assert reasons == {"a rule drops every a"}
+
+
+def test_a_rule_alone_has_no_share_of_right_removals():
+    ranking, _ = made_up(n_rows=200)
+    (line,) = ranking.with_rule("a", "drop").trade_off([0.9])
+    assert line.removed == 0
+    assert line.by_rule > 0
+    assert np.isnan(line.right_share)
+    assert np.isnan(line.right_share_interval).all()
+
+
 def test_a_rule_keeps_a_name_from_being_suggested():
     missing = MissingTags(np.arange(6), np.arange(6) % 2, np.linspace(0.4, 0.9, 6), list("ab"))
     one = np.zeros(1, dtype=int)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from schirn._input import Array
+from schirn.cleaning.policy import DROP, KEEP
 from schirn.cleaning.questions import Worklist
 
 if TYPE_CHECKING:
@@ -23,10 +25,10 @@ class TradeOff(NamedTuple):
     precision : float
         The target.
     removed : int
-        Number of tags that would be removed, answered ones included.
+        Number of tags that would be removed, answered ones included, but not those that only a
+        rule removes.
     right_share : float
-        Expected share of the removed tags that are wrong, so rightly removed; NaN if none is
-        removed.
+        Expected share of these tags that are wrong, so rightly removed; NaN if there are none.
     right_share_interval : tuple of two floats
         90% interval of this share.
     wrong_left : float
@@ -41,6 +43,9 @@ class TradeOff(NamedTuple):
     wrong_left_interval : tuple of two floats
         Bounds of `wrong_left`, from the 90% intervals of the numbers of wrong tags and of those
         removed; NaN if `wrong_left` is.
+    by_rule : int
+        Number of tags that only a rule removes, whatever the target. The rule says that they
+        should go, not that they are wrong, so no share counts them.
     """
 
     precision: float
@@ -52,6 +57,7 @@ class TradeOff(NamedTuple):
     unanswered_right_share: float = np.nan
     unanswered_right_share_interval: tuple[float, float] = (np.nan, np.nan)
     wrong_left_interval: tuple[float, float] = (np.nan, np.nan)
+    by_rule: int = 0
 
 
 def trade_offs(ranking: "NoisyLabels", targets: Sequence[float]) -> list[TradeOff]:
@@ -61,14 +67,16 @@ def trade_offs(ranking: "NoisyLabels", targets: Sequence[float]) -> list[TradeOf
 
 def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
     work = ranking.worklist
+    by_rule = ranking.removed_by_rule
     chosen = ranking.removals_at(target)
     called_wrong = ranking.at(precision=target).removed & ~chosen
-    n_called_wrong = int(called_wrong.sum())
+    n_called_wrong = int(called_wrong.sum()) - by_rule
     n_chosen = int(chosen.sum())
     n_removed = n_called_wrong + n_chosen
+    n_counted = int((called_wrong & _in_share(ranking)).sum())
     if not n_chosen:
         # Every removed tag was called wrong.
-        n_wrong, bounds = _wrong_left(ranking, n_removed, (n_removed, n_removed))
+        n_wrong, bounds = _wrong_left(ranking, n_counted, (n_counted, n_counted))
         share = 1.0 if n_removed else np.nan
         return TradeOff(
             precision=target,
@@ -77,12 +85,14 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
             right_share_interval=(share, share),
             wrong_left=n_wrong,
             wrong_left_interval=bounds,
+            by_rule=by_rule,
         )
     # `keep_one` may keep some of the top tags; the share of all top tags is used for the others.
     share, share_low, share_high = work.posterior.share_interval(work.whole.limit(target))
-    right = (n_called_wrong + np.array([share, share_low, share_high]) * n_chosen) / n_removed
-    mean, low, high = right.tolist()
-    n_wrong, bounds = _wrong_left(ranking, mean * n_removed, (low * n_removed, high * n_removed))
+    n_right = np.array([share, share_low, share_high]) * n_chosen
+    mean, low, high = ((n_called_wrong + n_right) / n_removed).tolist()
+    n_counted_right, counted_low, counted_high = (n_counted + n_right).tolist()
+    n_wrong, bounds = _wrong_left(ranking, n_counted_right, (counted_low, counted_high))
     return TradeOff(
         precision=target,
         removed=n_removed,
@@ -93,7 +103,14 @@ def _trade_off(ranking: "NoisyLabels", target: float) -> TradeOff:
         unanswered_right_share=share,
         unanswered_right_share_interval=(share_low, share_high),
         wrong_left_interval=bounds,
+        by_rule=by_rule,
     )
+
+
+def _in_share(ranking: "NoisyLabels") -> Array:
+    """Return a mask of the tags that `wrong_share` is about: judged, and without a rule."""
+    ruled = [ranking.policy.columns(rule, ranking.label_names) for rule in (KEEP, DROP)]
+    return np.asarray(ranking.judged & ~np.isin(ranking.column, np.concatenate(ruled)))
 
 
 def _wrong_left(
@@ -106,19 +123,18 @@ def _wrong_left(
     ranking : NoisyLabels
         The ranking with answers.
     n_removed : float
-        Expected number of wrong tags among the removed ones.
+        Expected number of wrong tags among the removed ones that `wrong_share` is about.
     removed_bounds : tuple of two floats
         Bounds of this number.
     """
     work = ranking.worklist.whole
     is_departed = work.usable & (np.arange(len(work.row)) >= len(ranking.row))
     n_departed = float((1 - work.probability[is_departed]).sum())
-    n_by_rule = ranking.removed_by_rule - n_departed
-    mean = ranking.wrong_share * ranking.n_in_share + n_by_rule - n_removed
+    mean = ranking.wrong_share * ranking.n_in_share - n_departed - n_removed
     if np.isnan(mean):
         return np.nan, (np.nan, np.nan)
     low, high = (
-        share * ranking.n_in_share + n_by_rule - n
+        share * ranking.n_in_share - n_departed - n
         for share, n in zip(ranking.wrong_share_interval, removed_bounds[::-1], strict=True)
     )
     expected = max(mean, 0.0)

@@ -23,6 +23,7 @@ from schirn._files import (
 )
 from schirn._input import as_plain, is_missing
 from schirn._optional import optional
+from schirn.cleaning.policy import DROP
 from schirn.cleaning.questions import cells_of
 from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells, check_separator, split_tags
@@ -465,6 +466,7 @@ def changes_of(
         )
     form = TagCells.of(cells, separator, lists=how.get("lists", False))
     is_text = form.holds == "text" and not form.notation
+    dropped = {name for name, rule in ranking.rules.items() if rule == DROP}
     changes = []
     for tags, mask, kind in (
         (ranking, ranking.removed, "removal"),
@@ -479,6 +481,9 @@ def changes_of(
                 # In a string of tags, a new tag that contains the separator needs quotes.
                 after = form.join([tag]) if is_text else tag
             confidence, why = certainty(ranking, kind, float(p))
+            if label in dropped and kind == "removal" and p > 0:
+                confidence = None
+                why = f"a rule drops every {tag}"
             changes.append(Change(row, kind, before, after, confidence, why))
     return ChangeList.from_cells(cells, changes, column=column, separator=separator, **how)
 

@@ -713,6 +713,8 @@ class NoisyLabels:
     def trade_off(self, targets: Sequence[float] = TARGETS) -> list[TradeOff]:
         """Compare the removals that the answers allow at several targets.
 
+        Removals by a rule are the same at every target, and are only counted in `by_rule`.
+
         Parameters
         ----------
         targets : sequence of float, default=(0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -754,9 +756,10 @@ class NoisyLabels:
         reason = f"probably {fewer}"
         if work.posterior.expects(self.precision):
             reason = f"the answers do not rule out that far {fewer}"
+        dropped = " or that a rule drops" if self.removed_by_rule else ""
         removals = (
-            f"At a target of {self.precision:.0%}, only tags that you called wrong are removed, "
-            f"because {reason}"
+            f"At a target of {self.precision:.0%}, only tags that you called wrong{dropped} are "
+            f"removed, because {reason}"
         )
         target = self.next_target
         if target is None:
@@ -1169,6 +1172,8 @@ class NoisyLabels:
         Returns
         -------
         dict from str to object
+            "checked" is True if all removals and additions follow from answers. If a rule removes
+            tags, it is False, and "removed_by_rule" is the number of these tags.
         """
         removed = int(self.removed.sum())
         low, high = self.wrong_share_interval
@@ -1181,7 +1186,8 @@ class NoisyLabels:
             "removed": removed,
             "removed_share": removed / max(1, len(self.row)),
             "added": int(self.added.sum()),
-            "checked": self.is_checked,
+            "removed_by_rule": self.removed_by_rule,
+            "checked": self.is_checked and not self.removed_by_rule,
             "wrong_share": None if np.isnan(self.wrong_share) else self.wrong_share,
             "wrong_share_interval": [low, high],
             "planted_among_suspects": None if np.isnan(caught) else caught,

@@ -184,7 +184,7 @@ def test_predict_with_values_and_thresholds(model, npz, data, capsys):
 def test_predict_to_files(model, npz, data, tmp_path, capsys):
     fitted = schirn.load(model)
     assert main(["predict", model, npz, "-o", str(tmp_path / "p.csv")]) == 0
-    assert capsys.readouterr().err == f"schirn: wrote 60 rows to {tmp_path / 'p.csv'}\n"
+    assert capsys.readouterr().err.endswith(f"schirn: wrote 60 rows to {tmp_path / 'p.csv'}\n")
     assert len(rows_of((tmp_path / "p.csv").read_text())) == 60
     assert main(["predict", model, npz, "-o", str(tmp_path / "p.jsonl"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["output"] == str(tmp_path / "p.jsonl")
@@ -341,3 +341,62 @@ def test_packed_files_are_read_like_others(tmp_path, capsys):
     assert main(["fit", data, "--labels", "2", "--method", "CandidateRidge", "-o", model]) == 0
     assert main(["predict", model, data, "--labels", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 40
+
+
+def rare_table(folder):
+    """60 rows with one of two common tags, and 40 tags that one row lists each."""
+    path = folder / "rare.csv"
+    words = ("sand and waves", "snow and rocks")
+    lines = [
+        f"{words[i % 2]} number {i},{('beach', 'hill')[i % 2]}{f';rare {i}' * (i < 40)}"
+        for i in range(60)
+    ]
+    path.write_text("\n".join(["text,tags", *lines]) + "\n")
+    return str(path)
+
+
+def test_tags_used_only_once_can_be_left_out(tmp_path, capsys):
+    table = rare_table(tmp_path)
+    model = str(tmp_path / "m.schirn")
+    argv = ["fit", table, "--text", "text", "-o", model]
+    assert main(argv) == 0
+    printed = capsys.readouterr().out
+    assert "40 of 42 labels are in only one row" in printed
+    assert "--min-count 2 leaves them out" in printed
+    megabytes = f"{os.path.getsize(model) / 1e6:,.1f} MB"
+    assert f"{model} ({megabytes})" in printed
+    assert main([*argv, "--min-count", "2"]) == 0
+    captured = capsys.readouterr()
+    assert "left out: 40 tags in fewer than 2 rows" in captured.err
+    assert "only one row" not in captured.out
+    assert schirn.load(model).label_names_ == ["beach", "hill"]
+    assert main([*argv, "--min-count", "2", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["labels"], document["used_once"]) == (2, 0)
+    assert document["bytes"] == os.path.getsize(model)
+    err = refused(capsys, *argv, "--min-count", "31")
+    assert "--min-count 31: no tag is listed in so many rows, the most frequent one is in 30" in err
+
+
+def test_rows_without_predicted_tags_are_counted(tmp_path, capsys):
+    table = rare_table(tmp_path)
+    model = str(tmp_path / "m.schirn")
+    out = str(tmp_path / "tagged.csv")
+    assert main(["fit", table, "--text", "text", "--min-count", "2", "-o", model]) == 0
+    capsys.readouterr()
+    argv = ["predict", model, table, "-o", out]
+    assert main([*argv, "--threshold", "top-1"]) == 0
+    assert "got no tag" not in capsys.readouterr().err
+    new = tmp_path / "new.csv"
+    new.write_text('text\nsand and waves\n"something else"\nsnow and rocks\n')
+    argv = ["predict", model, str(new), "-o", out]
+    for extra in ([], ["--json"]):
+        assert main([*argv, *extra]) == 0
+        captured = capsys.readouterr()
+        n_bare = sum(not row["tags_predicted"] for row in rows_of(Path(out).read_text()))
+        assert n_bare
+        hint = "--threshold top-1 gives every row its likeliest tag"
+        assert f"note: {n_bare} of 3 rows got no tag; {hint}" in captured.err
+    assert json.loads(captured.out)["rows_without_tags"] == n_bare
+    assert main([*argv, "--threshold", "99"]) == 0
+    assert "note: 3 of 3 rows got no tag\n" in capsys.readouterr().err

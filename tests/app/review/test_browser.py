@@ -243,7 +243,7 @@ def test_rules_are_given_and_undone(driver, larger):
     until(
         driver, lambda: rule_button(driver, "dog", "drop").get_attribute("aria-pressed") == "true"
     )
-    assert "101 tags are removed." in text(driver, "removed-line")
+    assert "101 tags are removed: all by your rule." in text(driver, "removed-line")
     assert driver.find_element("id", "rules").is_displayed()
     assert driver.switch_to.active_element == rule_button(driver, "dog", "drop")
     driver.find_element("id", "filter").send_keys("ca")

@@ -10,7 +10,7 @@ from app.review.review_helpers import final_tags, keep_all, write_project
 
 from schirn.app.cli import main
 from schirn.app.review import open_session
-from schirn.app.review._questions import DROP, KEEP, OPEN, Interview
+from schirn.app.review._questions import DROP, KEEP, OPEN, SKIP, Interview
 from schirn.app.review._session import Conflict
 from schirn.cleaning.certificate import Certificate
 from schirn.exceptions import InputError
@@ -509,6 +509,38 @@ def test_swaps_in_the_terminal(swapped, capsys, monkeypatch):
     assert prompts[0] == "Is the tag right: coat? [s/y/n/u/b/q] "
     final = open_session(swapped.project.folder, write=False)
     assert sum(len(record["added"]) for record in final_tags(final)) == 2
+
+
+def test_the_terminal_shows_what_the_page_shows(swapped, capsys, monkeypatch):
+    from schirn.app.cli._terminal import ask
+
+    monkeypatch.setattr("builtins.input", lambda prompt: "q")
+    current = swapped.view(order="suspicious")["current"]
+    assert ask(swapped, "suspicious") == 0
+    lines = capsys.readouterr().out.splitlines()
+    row = current["item"].split()[-1]
+    assert lines[2:6] == [f"Text {row}", f"item: item {row}", f"id: item {row}", "other tags: dog"]
+    source = "according to the model, which has not been checked"
+    assert lines[6] == f"{source}, {current['confidence']:.0%} likely to be correct"
+    # Like the page, the first questions hide the opinion of the model.
+    assert ask(swapped, "first") == 0
+    assert "likely to be correct" not in capsys.readouterr().out
+
+
+def test_the_terminal_takes_a_question_mark_and_names_its_keys(swapped, capsys, monkeypatch):
+    from schirn.app.cli._terminal import ask
+
+    typed = iter(["maybe", "not sure", "", "?", "Yes", "wrong", "quit"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    assert ask(swapped, "suspicious") == 2
+    allowed = "is not one of the answers: y (yes), n (no), u (unsure), b (back), q (quit)"
+    lines = [line for line in capsys.readouterr().out.splitlines() if allowed in line]
+    assert lines == [f"{text} {allowed}" for text in ("'maybe'", "'not sure'", "''")]
+    status = {
+        name: swapped.status[step.tags[0]]
+        for name, step in zip("uyn", swapped.history, strict=True)
+    }
+    assert status == {"u": SKIP, "y": KEEP, "n": DROP}
 
 
 def test_mistakes_about_the_table(table, tmp_path, capsys, monkeypatch):

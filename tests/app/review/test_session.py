@@ -192,6 +192,14 @@ def test_rules_decide_all_tags_of_a_name(session, folder):
     assert session.questions.rules == {}
 
 
+def test_removals_by_rule_are_counted_apart(session):
+    session.decide("drop", "a", "dog", 0)
+    give_rule(session, "dog", "drop")
+    known = session.known()
+    assert (known["dropped"], known["by_rule"]) == (1, 1)
+    assert {line["removed"] for line in known["trade_off"]} == {1}
+
+
 def test_an_answer_wins_over_a_rule(session):
     session.decide("keep", "a", "dog", 0)
     give_rule(session, "dog", "drop")

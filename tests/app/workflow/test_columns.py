@@ -1,6 +1,7 @@
 """Roles of the columns of a table; `schirn clean` is tested in tests/cli."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -150,6 +151,29 @@ def test_implied_tags_that_are_only_suggested(make):
     table = make([{"tags": "dog"}], vocabulary=Vocabulary(lines), add_implied=False)
     assert table.tags() == [["dog"]]
     assert len(table.applied.suggestions) == 1
+
+
+def test_tags_that_nobody_judged_have_no_confidence(make, tmp_path):
+    rows = [{"tags": "dog;rare"}, {"tags": "rare"}, {"tags": "cat;rare"}]
+    table = make(rows)
+    row, column = np.array([0, 0, 1, 2, 2]), np.array([0, 2, 2, 1, 2])
+    judged = np.array([True, False, False, True, False])
+    confidence = np.where(judged, 0.75, 0.5)
+    names = ["dog", "cat", "rare"]
+    ranking = NoisyLabels.from_arrays(3, names, row, column, confidence, judged, "Sieve")
+    ranking = ranking.answered(ranking.questions_about([(2, "rare")]), [True])
+    table.write_clean(str(tmp_path / "copy.jsonl"), ranking)
+    lines = (tmp_path / "copy.jsonl").read_text().splitlines()
+    cells = [json.loads(line)["tags_confidence"] for line in lines]
+    assert [list(cell) for cell in cells] == [["dog"], [], ["cat", "rare"]]
+    assert cells[2]["rare"] == 1
+    path = tmp_path / "t.csv"
+    path.write_text("tags,id\ndog;rare,1\nrare,2\ncat;rare,3\n")
+    TagTable(open_table(path), str(path)).write_clean(str(tmp_path / "copy.csv"), ranking)
+    lines = (tmp_path / "copy.csv").read_text().splitlines()
+    assert [re.sub(r"=[\d.]+", "", line.rpartition(",")[2]) for line in lines[1:]] == [
+        "dog", "", "cat;rare",
+    ]  # fmt: skip
 
 
 def test_a_merged_tag_that_is_removed_goes_in_all_its_spellings(make, tmp_path):

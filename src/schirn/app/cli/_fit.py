@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from schirn._checkpoint import kept_in
 from schirn._files import brief_list, check_writable, file_hash
+from schirn._input import Array
 from schirn._progress import stage
 from schirn._text import base_name
 from schirn.app.cli._device import DEVICE, to_memory
@@ -55,6 +56,9 @@ from schirn.program.output import facts, note, number, print_json, working
 from schirn.program.parser import CHECKPOINT
 from schirn.program.provenance import provenance
 
+# Share of tags in a single row above which the summary suggests leaving them out.
+_MANY_ONCE = 1 / 3
+
 OPTIONS = f"""
 {READING}
 {QUERY}
@@ -68,6 +72,7 @@ OPTIONS = f"""
 {VOCABULARY}
 --method METHOD = Sieve  method
 {PARAMETERS}
+--min-count N:positive = 1  leave out tags listed in fewer than N rows
 --drop-training  do not save noise_ and label_confidence_ of the training rows
 {DEVICE}
 []
@@ -129,6 +134,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     if not make_model(args.method, args.param)._continues and args.checkpoint:
         raise InputError(f"{args.method} does not support checkpoints; omit --checkpoint")
     training = _training_table(args) or _training_set(args)
+    training = _without_rare_tags(training, args.min_count)
     data = training.data
     columns = training.columns
     is_scaled = columns is not None and columns.is_scaled
@@ -161,7 +167,14 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     if columns is not None:
         report |= {"learned_from": columns.source, "left_out": columns.left_out}
         report["encoder"] = columns.encoder
+    report["used_once"] = int((_counts(data) == 1).sum())
+    report["bytes"] = Path(args.output).stat().st_size
     return model, report
+
+
+def _counts(data: Dataset) -> Array:
+    """Return the number of rows that list each tag."""
+    return np.asarray(data.candidates.sum(axis=0)).ravel()
 
 
 def _note_empty_rows(data: Dataset) -> None:
@@ -231,6 +244,101 @@ def _training_table(args: argparse.Namespace) -> _Training | None:
             )
         knowledge["groups"] = group_numbers(columns.groups, data.n_samples)
     return _Training(data, knowledge, source, columns)
+
+
+def _note_empty_rows(data: Dataset) -> None:
+    """Report how many rows have no tags, and the first one, counted from 1."""
+    empty = np.flatnonzero(np.asarray(data.candidates.sum(axis=1)).ravel() == 0)
+    if 0 < len(empty) < data.n_samples and len(data.label_names) > 1:
+        note(
+            f"note: {len(empty):,} of {data.n_samples:,} rows carry no candidate label (the first "
+            f"is row {empty[0] + 1}); all labels of these rows count as false"
+        )
+
+
+class _Training(NamedTuple):
+    """Training data of a model.
+
+    Attributes
+    ----------
+    data : Dataset
+        Features and candidates.
+    knowledge : dict
+        Arguments of `fit` in addition to features and candidates.
+    source : TagTable or None
+        The table; None for a data set.
+    columns : Features or None
+        Features of the table.
+    """
+
+    data: Dataset
+    knowledge: dict[str, Any]
+    source: TagTable | None = None
+    columns: Features | None = None
+
+
+def _training_set(args: argparse.Namespace) -> _Training:
+    """Read a data set by its name, or from a file of numbers."""
+    if args.vocabulary:
+        raise InputError(f"{args.data}: --vocabulary needs a table with one column of tags")
+    if not Path(args.data).exists():
+        # The name of a data set, or a missing file, which is reported first.
+        read(args)
+    for name in ("image", "encoder", "group", "categories", "id", "decisions"):
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name} needs a table with one column of tags")
+    return _Training(_with_candidates(read(args)), {})
+
+
+def _training_table(args: argparse.Namespace) -> _Training | None:
+    """Read a table with a column of tags; return None for other data."""
+    source = read_tag_table(args)
+    if source is None:
+        return None
+    stage("making features")
+    columns = source.features()
+    for sentence in columns.notes(source.table):
+        note(f"note: {sentence}")
+    data = _tagged(source, columns)
+    is_sieve = find_method(args.method) is Sieve
+    knowledge: dict[str, Any] = {}
+    if args.decisions is not None:
+        data, known = _with_decisions(args, source, data)
+        if is_sieve:
+            knowledge["known"] = known
+    if columns.groups is not None:
+        if not is_sieve:
+            raise InputError(
+                "--group needs the method Sieve; other methods do not leave rows out in training"
+            )
+        knowledge["groups"] = group_numbers(columns.groups, data.n_samples)
+    return _Training(data, knowledge, source, columns)
+
+
+def _without_rare_tags(training: _Training, min_count: int) -> _Training:
+    """Leave out the tags that fewer rows list."""
+    data = training.data
+    counts = _counts(data)
+    is_frequent = counts >= min_count
+    if min_count == 1 or is_frequent.all():
+        return training
+    if not is_frequent.any():
+        raise InputError(
+            f"--min-count {min_count}: no tag is listed in so many rows, the most frequent one is "
+            f"in {int(counts.max(initial=0)):,}; give a smaller number"
+        )
+    note(f"left out: {number(int((~is_frequent).sum()), 'tag')} in fewer than {min_count} rows")
+    columns = np.flatnonzero(is_frequent)
+    data = replace(
+        data,
+        candidates=data.candidates[:, columns],
+        y_true=None if data.y_true is None else data.y_true[:, columns],
+        label_names=[data.label_names[j] for j in columns.tolist()],
+    )
+    knowledge = dict(training.knowledge)
+    if "known" in knowledge:
+        knowledge["known"] = knowledge["known"][:, columns]
+    return training._replace(data=data, knowledge=knowledge)
 
 
 def _notes(args: argparse.Namespace, training: _Training) -> dict[str, Any]:
@@ -348,12 +456,16 @@ def _lines(report: dict[str, Any], args: argparse.Namespace) -> dict[str, str]:
         step = f"schirn update {shlex.quote(args.data)} --model {model} --id {shlex.quote(args.id)}"
         step += f" --query {shlex.quote(args.query)}" if args.query else ""
     rounds = f"{number(report['rounds'], 'round')}, {report['seconds']:.2f} s"
+    n_once = report["used_once"]
+    rare = f"{n_once:,} of {number(report['labels'], 'label')} are in only one row, so little can "
+    rare += "be learned about them; --min-count 2 leaves them out"
     return {
         "data": report["data"],
         "learned from": report.get("learned_from") or "",
         "left out": brief_list(report.get("left_out") or (), 6),
         "method": f"{report['method']}, {rounds}",
         **{name: f"{report[name]:,}" for name in ("rows", "features", "labels", "tags")},
-        "model": args.output,
+        "rare labels": rare if n_once > _MANY_ONCE * report["labels"] else "",
+        "model": f"{args.output} ({report['bytes'] / 1e6:,.1f} MB)",
         "next": step,
     }

@@ -75,6 +75,8 @@ _STREAMED = (".csv", ".tsv", ".jsonl", ".ndjson")
 Record = dict[str, Any]
 # 0/1 labels and probabilities, (rows, labels).
 Predictions = tuple[Any, Any]
+# Number of rows, their predictions, the unseen tags, and the number of rows without predicted tags.
+_Result = tuple[int, Iterable[Record], Counter[str], int]
 
 
 def run(args: argparse.Namespace) -> None:
@@ -143,8 +145,12 @@ def _report(
     n_rows: int,
     records: Iterable[Record],
     unseen: Counter[str],
+    n_bare: int,
 ) -> None:
     """Print the predictions, or the file that they were written to."""
+    if n_bare:
+        hint = "" if args.threshold else "; --threshold top-1 gives every row its likeliest tag"
+        note(f"note: {n_bare:,} of {number(n_rows, 'row')} got no tag{hint}")
     if unseen:
         tags = brief_list([tag for tag, _ in unseen.most_common()], 6)
         what = f"{len(unseen):,} tags were" if len(unseen) > 1 else "1 tag was"
@@ -152,6 +158,8 @@ def _report(
     summary: dict[str, Any] = {"model": args.model, "data": name, "rows": n_rows}
     if args.disambiguate:
         summary["unseen_tags"] = dict(unseen.most_common())
+    else:
+        summary["rows_without_tags"] = n_bare
     if args.output is not None:
         if args.json:
             print_json({**summary, "output": args.output})
@@ -198,13 +206,17 @@ def _row_stream(args: argparse.Namespace, model: Any, stream: Any, kind: str) ->
 
 def _predict_blocks(
     args: argparse.Namespace, model: TagPipeline, notes: dict[str, Any], rows: RowStream, pipe: bool
-) -> tuple[int, Iterable[Record], Counter[str]]:
+) -> _Result:
     """Predict block by block; write the copy, or print the predictions."""
     _use_encoder(args, model.features_)
+    n_bare = 0
 
     def predict(block: Table) -> Predictions:
+        nonlocal n_bare
         X = _of_table(args, model.features_.transform, block) if block.n_rows else None
-        return _predictions(args, model.method_, X)
+        predictions = _predictions(args, model.method_, X)
+        n_bare += _rows_without_tags(predictions)
+        return predictions
 
     def columns(block: Table) -> dict[str, list[Any]]:
         stage(f"predicting row {rows.n_rows:,}")
@@ -213,22 +225,21 @@ def _predict_blocks(
     if args.output is None:
         records = _prediction_records(args, model.method_, map(predict, rows.blocks()))
         sys.stdout.writelines(csv_lines(records))
-        return rows.n_rows, (), Counter()
+        return rows.n_rows, (), Counter(), n_bare
     if not pipe:
         _check_arguments(args)
     with nullcontext(sys.stdout.buffer) if pipe else atomic_write(args.output) as file:
         rows.copy(file, Path(args.output), columns)
-    return rows.n_rows, (), Counter()
+    return rows.n_rows, (), Counter(), n_bare
 
 
-def _predict(
-    args: argparse.Namespace, model: Any, notes: dict[str, Any]
-) -> tuple[int, Iterable[Record], Counter[str]]:
-    """Return the number of rows, their predictions and the unseen tags; write the output."""
+def _predict(args: argparse.Namespace, model: Any, notes: dict[str, Any]) -> _Result:
+    """Predict all rows at once; write the output."""
     stage("reading the rows")
     table = _new_table(args, model)
     method = getattr(model, "method_", model)
     unseen: Counter[str] = Counter()
+    n_bare = 0
     X = None
     n_rows = 0
     if table is None or table.n_rows or args.disambiguate:
@@ -249,6 +260,7 @@ def _predict(
         records, unseen = _verdicts(args, method, replace(data, X=X))
     else:
         predictions = _predictions(args, method, X)
+        n_bare = _rows_without_tags(predictions)
         records = _prediction_records(args, method, [predictions])
     if args.output is not None:
         stage("writing the results")
@@ -261,7 +273,7 @@ def _predict(
                 lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
             with atomic_write(args.output) as stream:
                 stream.writelines(line.encode() for line in lines)
-    return n_rows, records, unseen
+    return n_rows, records, unseen, n_bare
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
@@ -462,6 +474,12 @@ def _predictions(
     scores = method.decision_function(X)
     predicted = method.apply_threshold(scores, threshold=_threshold(args.threshold))
     return to_numpy(predicted), to_numpy(method.calibration_.probability(scores))
+
+
+def _rows_without_tags(predictions: Predictions) -> int:
+    """Return the number of rows without predicted labels."""
+    predicted, _ = predictions
+    return int((np.asarray(predicted).sum(axis=1) == 0).sum())
 
 
 def _prediction_records(

@@ -231,8 +231,8 @@ def no_others(ranking: NoisyLabels) -> str:
     str
         An empty string otherwise.
     """
-    by_limit = ranking.removed & (ranking.confidence > 0)
-    if not ranking.n_answers or not ranking.is_checked or by_limit.any():
+    n_others = int((ranking.removed & (ranking.confidence > 0)).sum()) - ranking.removed_by_rule
+    if not ranking.n_answers or not ranking.is_checked or n_others:
         return ""
     none = f"none at a precision of {ranking.precision:.0%}"
     target = ranking.next_target
@@ -292,6 +292,8 @@ def expected_removals(ranking: NoisyLabels) -> str:
 def other_targets(ranking: NoisyLabels) -> str:
     """Describe the removals at other targets; "" without answers, or if no target removes tags.
 
+    Like the trade-off of the report, it counts tags answered "wrong", but not removals by rule.
+
     Parameters
     ----------
     ranking : NoisyLabels
@@ -305,7 +307,7 @@ def other_targets(ranking: NoisyLabels) -> str:
         return ""
     lines = [line for line in ranking.trade_off() if line.precision != ranking.precision]
     return "; ".join(
-        f"{line.precision:.0%}: {line.unanswered:,} ({line.unanswered_right_share:.0%} wrong)"
+        f"{line.precision:.0%}: {line.removed:,} in all ({line.right_share:.0%} wrong)"
         for line in lines
         if line.unanswered
     )

@@ -211,8 +211,9 @@ def _write(args: argparse.Namespace, folder: str) -> None:
     known = session.known()
     if args.export:
         note(f"wrote {len(session.project.ids):,} items to {args.export}")
+    by_rule = f" ({known['by_rule']:,} by rule)" if known["by_rule"] else ""
     note(
-        f"{session.n_decided:,} tags decided by hand, {known['removed']:,} removed, "
+        f"{session.n_decided:,} tags decided by hand, {known['removed']:,} removed{by_rule}, "
         f"{known['added']:,} added"
     )
     if ready := known["remove"]["new"]:

@@ -3,15 +3,25 @@
 from functools import partial
 from typing import Any
 
+from schirn._files import brief, shortened
 from schirn._progress import printable
 from schirn.app.review import CERTIFY, FIRST, Session
+from schirn.cleaning import ANSWER_WORDS
 from schirn.cleaning.questions import LISTED
 from schirn.program import output
 
 # Questions are asked even with --quiet.
 say = partial(output.say, always=True)
 _ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "s": "swap"}
+_MEANINGS = {"s": "swap", "y": "yes", "n": "no", "u": "unsure", "b": "back", "q": "quit"}
+_KEY_OF_ANSWER = {True: "y", False: "n", None: "u"}
+_KEYS = {
+    **{word: _KEY_OF_ANSWER[right] for word, right in ANSWER_WORDS.items()},
+    **{word: key for key, word in _MEANINGS.items()},
+    **{key: key for key in _MEANINGS},
+}
 _MAX_TEXT = 600
+_MAX_CELL = 200
 
 
 def ask(session: Session, order: str) -> int:
@@ -28,7 +38,7 @@ def ask(session: Session, order: str) -> int:
     -------
     int
     """
-    say("Is the tag right? y: yes, n: no, u: unsure, b: back, q: quit")
+    say("Is the tag right? y: yes, n: no, u or ?: unsure, b: back, q: quit")
     try:
         while _ask_one(session, order):
             known: Any = session.known(order)
@@ -56,11 +66,18 @@ def _ask_one(session: Session, order: str) -> bool:
         say("No questions are left.")
         return False
     other_tags = [tag["label"] for tag in current["tags"] if not tag["current"] and tag["kept"]]
-    say(f"\n{printable(current['text'][:_MAX_TEXT]) or 'row ' + printable(current['item'])}")
+    say(f"\n{printable(current['text'][:_MAX_TEXT]) or '(no text)'}")
+    say(f"item: {printable(current['item'])}")
     if current["image"]:
         say(f"image: {printable(current['image'])}")
+    for name, cell in current["others"]:
+        say(f"{printable(name)}: {printable(shortened(cell, _MAX_CELL))}")
     if other_tags:
         say(f"other tags: {printable(', '.join(other_tags))}")
+    if current["confidence"] is not None:
+        is_answered = view["known"]["answers"] > 0
+        source = "the answers so far" if is_answered else "the model, which has not been checked"
+        say(f"according to {source}, {current['confidence']:.0%} likely to be correct")
     if current["earlier"]:
         say(f"before the row changed, {printable(current['earlier'])}")
     if current["check"]:
@@ -96,10 +113,11 @@ def _ask_one(session: Session, order: str) -> bool:
 def _offer_changes(session: Session) -> None:
     """Ask whether to apply the changes that the answers allow."""
     known: Any = session.known()
+    by_rule = f" or that a rule drops ({known['by_rule']:,})" if known["by_rule"] else ""
     if known["answers"] and not known["remove"]["count"]:
         say(
-            f"Only tags that you called wrong are removed: the answers allow no others at a "
-            f"precision of {known['precision']:.0%}. Answer more questions, or lower --precision."
+            f"Only tags that you called wrong{by_rule} are removed: the answers allow no others at "
+            f"a precision of {known['precision']:.0%}. Answer more questions, or lower --precision."
         )
     for action, verb in (("remove", "Remove"), ("complete", "Add")):
         new = known[action]["new"]
@@ -112,12 +130,15 @@ def _offer_changes(session: Session) -> None:
 
 
 def _read(prompt: str, keys: tuple[str, ...]) -> str:
-    """Read one of the given keys; the end of the input counts as "q"."""
+    """Read one of the given keys, or its meaning; the end of the input counts as "q"."""
     while True:
         try:
-            key = input(prompt).strip().lower()[:1]
+            typed = input(prompt).strip().lower()
         except EOFError:
             say()
             return "q"
+        key = _KEYS.get(typed)
         if key in keys:
             return key
+        allowed = ", ".join(f"{each} ({_MEANINGS[each]})" for each in keys)
+        say(f"{printable(brief(typed))} is not one of the answers: {allowed}")

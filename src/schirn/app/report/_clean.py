@@ -101,6 +101,7 @@ class CleanReport:
         str
         """
         whole = self.ranking.summary()
+        is_ruled = whole["removed_by_rule"] > 0
         labels = self.ranking.labels()
         cards = self.cards()
         suggestions = self.suggestions()
@@ -112,6 +113,8 @@ class CleanReport:
             "clean.html",
             title=self.title,
             whole=whole,
+            is_checked=self.ranking.is_checked,
+            by_rule=f", {whole['removed_by_rule']:,} of them by a rule" if is_ruled else "",
             removed_share=percent(whole["removed_share"]),
             findings=self.findings,
             sentence=self.ranking.sentence,

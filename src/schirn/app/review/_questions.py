@@ -414,7 +414,8 @@ class Interview:
         -------
         list of dict
             With the keys "precision", "removed", "right" and "left" (bounds of the number of wrong
-            tags left); None for values that the answers do not allow estimating.
+            tags left); None for values that the answers do not allow estimating. Tags that only a
+            rule removes are not counted.
         """
         return self._cached_trade_off(status.tobytes(), self._rule_key)
 

@@ -378,6 +378,7 @@ class Session(ReviewState):
         status = self.status
         final = self.final()
         is_listed = self.project.listed
+        by_rule = questions.by_rule()
         kind_asked = MISSING if order == SUGGESTED else LISTED
         chosen = self.chosen[kind_asked]
         at_once = np.isin(questions.tags[kind_asked], [] if chosen is None else chosen)
@@ -400,6 +401,7 @@ class Session(ReviewState):
             "missing": self._most_missing(),
             "removed": int((is_listed & ~final).sum()),
             "dropped": int((is_listed & (status == DROP)).sum()),
+            "by_rule": int((is_listed & ~final & (status != DROP) & (by_rule < 0)).sum()),
             "added": int((~is_listed & final).sum()),
             "certificate": certificate
             and {"words": certificate.progress, "certified": certificate.certified},
@@ -767,6 +769,7 @@ class Session(ReviewState):
         i = int(self.project.row[tag])
         final = project.listed if blind else self.final()
         decision = None if self.link is None else self.link.changed.get(tag)
+        is_hidden = blind or not project.judged[tag]
         return {
             "item": project.ids[i],
             "row": i,
@@ -774,7 +777,7 @@ class Session(ReviewState):
             "image": table.image_name(i),
             "has_image": table.image_file(i) is not None,
             "label": self.name(tag),
-            "confidence": None if blind else round(self._confidence(tag), 4),
+            "confidence": None if is_hidden else round(self._confidence(tag), 4),
             "suggested": not project.listed[tag],
             "blind": blind,
             "earlier": None if decision is None else str(decision),

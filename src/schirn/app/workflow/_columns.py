@@ -383,8 +383,8 @@ class TagTable:
 
         If removals were requested without answers, a note in the changed rows says "not checked".
 
-        Cells without changes stay unchanged. Columns of tags hold lists if the tags are lists;
-        columns of confidences hold dictionaries if the format supports them, otherwise strings.
+        Tags that are neither judged nor answered have no confidence. Cells without changes stay
+        unchanged. Columns of tags hold lists if the tags are lists; columns of confidences hold dictionaries if the format supports them, otherwise strings.
 
         Parameters
         ----------
@@ -407,7 +407,8 @@ class TagTable:
                 added[change.row].append(change.after)
             elif not change.after:
                 removed[change.row].add(change.before)
-        confidences = _by_row(ranking.n_rows, ranking)
+        is_judged = ranking.judged | np.isin(ranking.confidence, (0, 1))
+        confidences = _by_row(ranking.n_rows, ranking, is_judged)
 
         as_text = not self.table.lists or self.tag_cells.holds == "text"
 
@@ -424,7 +425,7 @@ class TagTable:
             columns[0][i] = tags_cell([tag for tag in unique[i] if tag in tags_removed])
         columns.append(
             [
-                confidence_cell({tag: values[tag] for tag in tags})
+                confidence_cell({tag: values[tag] for tag in tags if tag in values})
                 for tags, values in zip(unique, confidences, strict=True)
             ]
         )
@@ -785,10 +786,12 @@ class TagTable:
         return kinds
 
 
-def _by_row(n_rows: int, tags: NoisyLabels | MissingTags) -> list[dict[str, float]]:
-    """Return the confidence of the tags of each row."""
+def _by_row(
+    n_rows: int, tags: NoisyLabels | MissingTags, mask: Any = slice(None)
+) -> list[dict[str, float]]:
+    """Return the confidence of the tags of each row, or of some of them."""
     rows: list[dict[str, float]] = [{} for _ in range(n_rows)]
-    columns = (tags.row.tolist(), tags.column.tolist(), tags.confidence.tolist())
+    columns = (array[mask].tolist() for array in (tags.row, tags.column, tags.confidence))
     for row, column, confidence in zip(*columns, strict=True):
         rows[row][tags.label_names[column]] = round(confidence, 4)
     return rows

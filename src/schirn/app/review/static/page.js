@@ -58,12 +58,9 @@ function showKnown(known) {
   say(known.line, "known-line");
   $("voices").hidden = !known.voices.length;
   $("voices").replaceChildren(...known.voices.map((sentence) => make("li", {}, sentence)));
-  const changed = (count, verb) => count && `${tags(count)} ${count === 1 ? "is" : "are"} ${verb}.`;
-  const added = changed(known.added, "added");
+  const added = known.added && `${tags(known.added)} ${known.added === 1 ? "is" : "are"} added.`;
   const share = `at a target precision of ${percent(known.precision)}`;
-  const removed = changed(known.removed, "removed");
-  const one = known.dropped && known.dropped < known.removed && `You called ${number(known.dropped)} of them wrong yourself; the others are removed because of your other answers.`;
-  const words = order === "suggested" ? [added] : [removed, one, added, certificate && certificate.words];
+  const words = order === "suggested" ? [added] : [removedSentence(known), added, certificate && certificate.words];
   say(words.filter(Boolean).join(" "), "removed-line");
   const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";
   // A slip must not change the set of a certificate in progress.
@@ -72,6 +69,20 @@ function showKnown(known) {
   offer("complete", complete.new, `Add ${tags(complete.new)} ${share}`);
   showTargets(known);
   showMissing(known, off.suggested);
+}
+
+// How many tags are removed and, if there are several reasons or a rule, why.
+function removedSentence({ removed, dropped, by_rule: byRule }) {
+  if (!removed) return "";
+  const others = removed - dropped - byRule;
+  const count = (value) => (value === removed ? "all" : number(value));
+  const reasons = [
+    dropped && `${number(dropped)} that you called wrong`,
+    byRule && `${count(byRule)} by your rule`,
+    others && `${number(others)} because of your other answers`,
+  ].filter(Boolean);
+  const why = byRule || reasons.length > 1 ? `: ${reasons.join(", ")}` : "";
+  return `${tags(removed)} ${removed === 1 ? "is" : "are"} removed${why}.`;
 }
 
 // Tags that the model expects in rows that do not list them.
@@ -149,7 +160,7 @@ function ruleWords(label, rule) {
 }
 
 // What each target would do; it may be changed at any time.
-function showTargets({ trade_off: lines, precision }) {
+function showTargets({ trade_off: lines, precision, by_rule: byRule }) {
   $("targets").hidden = !lines.length;
   if (!lines.length) return;
   const targets = lines.some((line) => line.precision === precision) ? lines : [{ precision }, ...lines];
@@ -159,6 +170,7 @@ function showTargets({ trade_off: lines, precision }) {
   if (removed !== undefined) parts.push(`${tags(removed)} would go`);
   if (removed && right) parts.push(`${percent(right)} of them correctly`);
   if (left) parts.push(`${bounds(left)} wrong tags would stay`);
+  if (byRule) parts.push(`besides ${tags(byRule)} removed by rule`);
   say([`Target ${percent(precision)}`, parts.join(", ")].filter(Boolean).join(": "), "target-line");
   const most = Math.max(1, ...lines.map((line) => line.removed));
   const active = document.activeElement;
@@ -214,8 +226,9 @@ function showCurrent(current, before) {
   $("drop").firstElementChild.textContent = names[1];
   $("swap").hidden = !current.swap;
   $("swap").firstElementChild.textContent = current.swap ? `Swap: drop ${current.label}, add ${current.swap}` : "";
-  $("opinion").hidden = current.blind;
-  if (!current.blind) showOpinion(current);
+  // Nothing is known about tags that were not judged.
+  $("opinion").hidden = current.confidence === null;
+  if (current.confidence !== null) showOpinion(current);
   $("check").hidden = !current.check;
   $("earlier").hidden = !current.earlier;
   $("earlier").textContent = current.earlier ? `Before the row changed, ${current.earlier}.` : "";
