@@ -277,7 +277,7 @@ def javascript(n_rows):
         side = int(k < n_rows // 4)
         name = ("javascript", "JavaScript")[side]
         tags.append([name, f"topic{side + 2 * rng.integers(3)}"])
-        texts.append(" ".join(f"{name}{j}" for j in rng.integers(40, size=4)))
+        texts.append(" ".join(f"{'ab'[side]}{j}" for j in rng.integers(40, size=4)))
     for k in range(150):
         tags[k].append(f"once{k}word")
     return tags, texts
