@@ -94,6 +94,11 @@ def test_strings_with_another_separator_are_refused(frame, use):
     assert caught.value.parameter == "separator"
     with pytest.raises(InputError, match=r"contain ';' and none '\|'; pass separator=';'"):
         find_noisy_labels(TEXTS, frame.tags, separator="|")
+    frame.loc[frame.index[0], "tags"] = "pan|red"
+    with pytest.raises(InputError, match=r"contain ';' and only 1 '\|'; pass separator=';'"):
+        find_noisy_labels(TEXTS, frame.tags, separator="|")
+    with pytest.raises(InputError, match=r"contain ';' and only 1 '\|'; pass separator=';'"):
+        propose_vocabulary(frame.tags, TEXTS, separator="|")
 
 
 def test_a_separator_that_is_passed_is_believed_and_lists_are_taken_as_they_are():

@@ -13,8 +13,13 @@ from schirn.cleaning._spelling import alike_pairs, is_one_name, name_key, spelli
         ("node.js", "Node_JS", "spaces and hyphens"),
         ("café", "cafe", "accents"),
         ("date format", "format-date", "order of words"),
-        ("pan", "pans", "ending"),
-        ("activity", "activities", "ending"),
+        ("pan", "pans", "plural"),
+        ("activity", "activities", "plural"),
+        ("City", "cities", "plural"),
+        ("match", "matches", "plural"),
+        ("data-structure", "DataStructures", "plural"),
+        ("state", "status", "ending"),
+        ("project", "projection", "ending"),
         ("Straße", "Straßen", "ending"),
         ("стол", "столы", "ending"),
         ("lighting", "ligthing", "typing error"),
@@ -37,11 +42,17 @@ def test_names_that_are_spelled_alike(name, other, spelling):
         ("pan", "sofa"),
         ("sha256", "sha512"),
         ("c", "c++"),
+        ("axis", "ax"),
     ],
 )
 def test_names_that_only_look_alike(name, other):
     assert spelling_of(name, other) == ""
     assert alike_pairs([name, other]) == {}
+
+
+def test_words_that_end_in_s_are_not_plurals_of_anything():
+    assert spelling_of("clas", "class") == "ending"
+    assert spelling_of("iot", "io-ts") == "ending"
 
 
 def test_short_names_keep_their_case():

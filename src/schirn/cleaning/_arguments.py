@@ -24,7 +24,6 @@ ANSWER_WORDS: dict[str, bool | None] = {
 }
 """Whether the tag is right, by the word of an answer in small letters; None if unsure."""
 SEPARATORS = (";", ",", "|", "/", "\t")
-_DEFAULT = SEPARATORS[0]
 # Below this share of the cells, the separator may be part of a tag.
 _STRAY = 0.05
 # The table uses another separator if it is in at least this many times as many cells.
@@ -162,13 +161,8 @@ def read_candidates(
 
 
 def _check_separator(rows: list[Any], separator: str, parameter: str) -> None:
-    """Raise InputError if most strings have another separator instead of this one.
-
-    A separator that the user chose is only refused if no string contains it.
-    """
+    """Raise InputError if most strings have another separator instead of this one."""
     texts = [row for row in rows if isinstance(row, str)]
-    if separator != _DEFAULT and any(separator in text for text in texts):
-        return
     dominant = other_separator(texts, separator)
     if dominant is not None and not TagCells.of(texts, separator).notation:
         mark, count = dominant

@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Array
-from schirn.cleaning._spelling import SAME_NAME, alike_pairs, is_one_name
+from schirn.cleaning._relation_proposals import share_interval
+from schirn.cleaning._spelling import PLURAL, SAME_NAME, alike_pairs, is_one_name
 from schirn.cleaning._tag_use import Centroids, TagUse
 from schirn.cleaning.vocabulary import VocabularyLine
 
@@ -18,6 +19,10 @@ _ANY_LIKENESS = 0.5
 _SPELLING_LIKENESS = 0.3
 # Minimum lower bound of the likeness of two names that differ in their ending.
 _ENDING_LIKENESS = 0.6
+# The same bound for a question about them, and minimum number of rows of the rarer one: any two
+# tags of one topic may share a row's words.
+_ALIKE_STEMS = 0.5
+_STEM_ROWS = 2
 # Minimum lower bound of the likeness of two synonyms.
 _SYNONYM_LIKENESS = 0.75
 # Minimum number of rows of each of two synonyms, which no spelling supports.
@@ -36,9 +41,17 @@ _SYNONYMS_TOGETHER = 0.1
 # Minimum number of rows of the more frequent of two spellings of one name, or of the rarer tag of
 # another pair.
 _NAME_ROWS = 3
-# Confidence in two spellings of one name whose rows do not show two meanings, and otherwise.
+# Confidence in two spellings of one name whose rows do not show two meanings, and otherwise; the
+# second is also the least confidence in a plural.
 _SURE_NAME = 0.9
 _ONE_NAME = 0.2
+# Number of standard errors between the likeness of two spellings of one name, or of a name and its
+# plural, and a likeness that shows two meanings. Rows of one source, which spells a name its way,
+# are more alike than independent rows, so 1.28 as for other bounds would be too few.
+_EVIDENT = 3.0
+# Minimum lower bound of the share of the rarer name's rows that also have its plural or singular,
+# for two tags that are listed together on purpose.
+_MOSTLY_TOGETHER = 0.5
 # Minimum number of rows of the more frequent tag of another pair.
 _ENDING_ROWS = 5
 # Number of the largest entries of a mean row used to find neighbours.
@@ -154,7 +167,9 @@ def propose_merges(use: TagUse) -> list[VocabularyLine]:
     # All spellings of one name go to the most frequent one, before anything else does.
     is_sure_name = _are_one_name(use, pairs) & (confidence > 0.5)
     first = np.where(is_sure_name, use.counts[pairs.frequent], 0)
-    order = np.lexsort((pairs.rare, -use.counts[pairs.rare], -confidence, -first))
+    # Of equally frequent ones, to the one that is the target of all others.
+    target = np.where(is_sure_name, pairs.frequent, -1)
+    order = np.lexsort((pairs.rare, -use.counts[pairs.rare], -confidence, -target, -first))
     target_of: dict[int, int] = {}
     lines = []
     for k in order.tolist():
@@ -199,16 +214,22 @@ def merge_confidence(use: TagUse, pairs: PairUse) -> Array:
     is_sure = (lower >= min_likeness) & (common_share <= max_share) & is_known
     # With one row each, agreement is a coincidence.
     is_likely = (upper >= 0.5) & ~is_other & (rows >= _NAME_ROWS)
+    # Many words share a stem by chance, so rows that may be alike are not enough.
+    is_used_alike = (cautious >= _ALIKE_STEMS) & (use.counts[pairs.rare] >= _STEM_ROWS)
+    is_likely &= (spelling != "ending") | is_used_alike
     sure = 0.5 + 0.5 * np.clip(lower, 0, 1) * rows / (rows + _ENDING_ROWS)
     likely = 0.5 * np.clip(cautious, 0.02, 0.98) * (1.02 - common_share)
-    # One name in two forms is worth a question, whatever its rows say.
-    likely = np.where(is_name, np.maximum(likely, _ONE_NAME), likely)
     # Differences in case and hyphens do not make another name, unless the rows clearly differ.
     is_unlike = (highest < _SPELLING_LIKENESS) & (use.counts[pairs.rare] >= _NAME_ROWS)
     is_sure_name = _are_one_name(use, pairs) & ~is_unlike
     sure = np.where(is_sure_name, np.maximum(np.where(is_sure, sure, 0), _SURE_NAME), sure)
     is_sure |= is_sure_name
-    return np.where(is_sure, sure, np.where(is_likely | is_name, likely, 0.0))
+    # One name in two forms is worth a question, whatever its rows say.
+    together, _ = share_interval(pairs.n_common, use.counts[pairs.rare])
+    is_plural = (spelling == PLURAL) & ~is_unlike & (together < _MOSTLY_TOGETHER)
+    is_form = is_name | is_plural
+    likely = np.where(is_form, np.maximum(likely, _ONE_NAME), likely)
+    return np.where(is_sure, sure, np.where(is_likely | is_form, likely, 0.0))
 
 
 def _are_one_name(use: TagUse, pairs: PairUse) -> Array:
@@ -223,7 +244,8 @@ def _combined(pairs: PairUse) -> tuple[Array, Array, Array, Array]:
     """Return the smaller likeness, a larger one if in doubt, and bounds of the mean of both.
 
     Two bounds are lower ones: the likeness of a few rows may be far above 1 by chance, so the
-    second, cautious bound caps it at 1. The last is the upper bound, 1 if nothing is known.
+    second, cautious bound caps it at 1. The last is an upper bound that the likeness evidently does
+    not exceed, 1 if nothing is known.
     """
     context = np.where(np.isfinite(pairs.context), pairs.context, pairs.likeness)
     context_error = np.where(np.isfinite(pairs.context), pairs.context_error, pairs.error)
@@ -234,7 +256,7 @@ def _combined(pairs: PairUse) -> tuple[Array, Array, Array, Array]:
     mean = (precision * pairs.likeness + context_precision * context) / total
     margin = _SIDE / np.sqrt(total)
     lower = mean - margin
-    highest = np.nan_to_num(mean + margin, nan=1.0)
+    highest = np.nan_to_num(mean + _EVIDENT / np.sqrt(total), nan=1.0)
     # A view based on few rows gets a larger error.
     upper = np.minimum(pairs.likeness + _DOUBT * pairs.error, context + _DOUBT * context_error)
     lower = np.where(upper < _CONTRADICTS, 0, lower)

@@ -37,6 +37,7 @@ def propose_vocabulary(
     label_names: Sequence[str] | None = None,
     separator: str = ";",
     max_proposals: int = MOST_PROPOSALS,
+    used_once: bool = False,
 ) -> Vocabulary:
     """Propose changes to the list of tags: merge, imply, exclude, drop, split.
 
@@ -60,11 +61,13 @@ def propose_vocabulary(
         Text between tags.
     max_proposals : int, default=100
         Maximum number of proposals; the best are returned.
+    used_once : bool, default=False
+        List the tags of a single row after all other proposals, to drop them.
 
     Returns
     -------
     Vocabulary
-        Answered lines, then proposals, the best first; `n_more` counts those that are not listed.
+        Answered lines, then proposals, the best first; `unlisted` has the other proposals.
 
     Raises
     ------
@@ -91,8 +94,10 @@ def propose_vocabulary(
     proposals += [*propose_splits(use), *propose_exclusions(use)]
     proposals = _undecided(proposals, Vocabulary(answered))
     proposals = _without_second_names(_without_second_fates(proposals))
-    best = _best(proposals, max_proposals)
-    return Vocabulary([*answered, *best], len(proposals) - len(best))
+    best = _best(proposals, max_proposals, used_once)
+    listed = {id(line) for line in best}
+    unlisted = [line for line in proposals if id(line) not in listed]
+    return Vocabulary([*answered, *best], unlisted)
 
 
 def _after(vocabulary: Vocabulary, tags: Tags) -> Tags:
@@ -146,10 +151,10 @@ def _without_second_names(lines: list[VocabularyLine]) -> list[VocabularyLine]:
     ]
 
 
-def _best(lines: list[VocabularyLine], count: int) -> list[VocabularyLine]:
+def _best(lines: list[VocabularyLine], count: int, used_once: bool) -> list[VocabularyLine]:
     """Return the best proposals: confident ones, and ones that concern many rows."""
 
-    def merit(line: VocabularyLine) -> tuple[bool, float, float, str, str]:
+    def merit(line: VocabularyLine) -> tuple[bool, bool, float, float, str, str]:
         affected = line.rows
         if line.action == "imply":
             affected = line.rows - line.both
@@ -157,10 +162,12 @@ def _best(lines: list[VocabularyLine], count: int) -> list[VocabularyLine]:
             # An exclusion changes no row.
             affected = 0
         gain = line.confidence * math.log2(2 + affected)
-        return not line.is_sure, -gain, -line.confidence, line.tag, line.target
+        rank = (line.is_used_once, -gain, -line.confidence)
+        return not line.is_sure, *rank, line.tag, line.target
 
     ordered = sorted(lines, key=merit)
     limit = max(1, int(_MOST_EXCLUSIONS * count))
     exclusions = [line for line in ordered if line.action == "exclude"][limit:]
     left_out = {id(line) for line in exclusions}
+    left_out |= {id(line) for line in ordered if line.is_used_once and not used_once}
     return [line for line in ordered if id(line) not in left_out][:count]

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator, Sequence
 _GAP = re.compile(r"(?<=\w)(?:(?<!\d)[\s\-'’_.·]+|[\s\-'’_.·]+(?!\d))(?=\w)")
 _WORDS = re.compile(r"[\s\-'’_./·]+")
 _LAST_LETTERS = re.compile(r"[^\W\d_]*$")
+# Letters before the "es" of a regular plural, as in boxes and matches.
+_BEFORE_ES = ("s", "x", "z", "ch", "sh", "o")
 # Minimum lengths of a key without case and gaps and of a stem, and maximum length of an ending.
 _SHORTEST_KEY = 3
 _SHORTEST_STEM = 3
@@ -34,6 +36,8 @@ _LARGEST_GROUP = 40
 _ONE_NAME = frozenset({"case", "spaces and hyphens"})
 SAME_NAME = _ONE_NAME | {"accents"}
 """Spellings that hardly ever tell two meanings apart."""
+PLURAL = "plural"
+"""Spelling of a name and its regular plural."""
 
 
 def name_key(name: str) -> str:
@@ -73,7 +77,9 @@ def spelling_of(first: str, second: str) -> str:
 
     Returns
     -------
-    {"case", "spaces and hyphens", "accents", "order of words", "ending", "typing error", ""}
+    str
+        "case", "spaces and hyphens", "accents", "order of words", "plural", "ending",
+        "typing error", or "".
     """
     if first.casefold() == second.casefold():
         return "case"
@@ -87,6 +93,8 @@ def spelling_of(first: str, second: str) -> str:
         return "accents"
     if _has_other_order(words_of(first), words_of(second)):
         return "order of words"
+    if first_plain in _singulars(second) or second_plain in _singulars(first):
+        return PLURAL
     if _share_stem(first_plain, second_plain):
         return "ending"
     if _is_typing_error(first_plain, second_plain):
@@ -156,6 +164,7 @@ def _shapes(name: str) -> Iterator[tuple[str, str]]:
     words = words_of(name)
     if len(words) > 1:
         yield "words", " ".join(sorted(words))
+    yield from (("singular", text) for text in (key, *_singulars(name)))
     for stem in _stems(key):
         yield "stem", stem
     # Two strings one error apart are equal after deleting at most one letter of each.
@@ -171,6 +180,29 @@ def _stems(key: str) -> Iterator[str]:
             yield key[:length]
 
 
+def _singulars(name: str) -> list[str]:
+    """Return the keys of the names of which this one may be the regular plural, as in English."""
+    key = without_accents(name_key(name))
+    words = words_of(name)
+    # The last word alone has a plural: io-ts are not several iot.
+    if not words or len(words[-1]) <= _SHORTEST_STEM:
+        return []
+    forms = []
+    if key.endswith("s") and not key.endswith("ss"):
+        forms.append(key[:-1])
+    if key.endswith("es") and key[:-2].endswith(_BEFORE_ES):
+        forms.append(key[:-2])
+    if key.endswith("ies"):
+        forms.append(f"{key[:-3]}y")
+    return [form for form in forms if _n_last_letters(form) >= _SHORTEST_STEM]
+
+
+def _n_last_letters(text: str) -> int:
+    """Return the number of letters after the last other character."""
+    letters = _LAST_LETTERS.search(text)
+    return len(letters[0]) if letters else 0
+
+
 def _share_stem(first: str, second: str) -> bool:
     """Check whether the keys differ only in a short ending of letters of their last word."""
     n_shared = 0
@@ -181,8 +213,7 @@ def _share_stem(first: str, second: str) -> bool:
     endings = first[n_shared:] + second[n_shared:]
     longest = max(len(first), len(second)) - n_shared
     # The stem starts at the word, so that two values of one facet, pdf and png, share no stem.
-    stem = _LAST_LETTERS.search(first[:n_shared])
-    n_stem = len(stem[0]) if stem else 0
+    n_stem = _n_last_letters(first[:n_shared])
     if not endings.isalpha() or longest > _LONGEST_ENDING:
         return False
     if n_stem < _SHORTEST_STEM or n_stem < 0.6 * (n_stem + longest):

@@ -88,6 +88,11 @@ class VocabularyLine:
         return self.action == "merge" and is_one_name(self.tag, self.target)
 
     @property
+    def is_used_once(self) -> bool:
+        """Whether it drops a tag of a single row."""
+        return self.action == "drop" and self.rows == 1
+
+    @property
     def is_accepted(self) -> bool:
         """True if the answer is yes; "keep" lines need no answer."""
         return self.accept == "yes" or (self.action == "keep" and self.accept == "")
@@ -240,8 +245,8 @@ class Vocabulary:
     Parameters
     ----------
     lines : sequence of VocabularyLine
-    n_more : int, default=0
-        Number of further proposals that are not listed.
+    unlisted : sequence of VocabularyLine, optional
+        Further proposals, which are not among the lines.
 
     Raises
     ------
@@ -259,10 +264,11 @@ class Vocabulary:
     """
 
     lines: Sequence[VocabularyLine] = ()
-    n_more: int = field(default=0, compare=False)
+    unlisted: Sequence[VocabularyLine] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lines", tuple(self.lines))
+        object.__setattr__(self, "unlisted", tuple(self.unlisted))
         check_lines(self.lines)
 
     def __len__(self) -> int:

@@ -106,7 +106,15 @@ def test_another_separator_in_clearly_more_cells_is_named(make, cells):
     make(rows, separator=";").check_chosen_separator()
     with pytest.raises(InputError, match=r"none '/'; give '[,|]' as the separator"):
         make(rows, separator="/").check_chosen_separator()
-    make([*rows, {"tags": "a/b"}], separator="/").check_chosen_separator()
+    with pytest.raises(InputError, match=r"only 1 '/'; give '[,|]' as the separator"):
+        make([*rows, {"tags": "a/b"}], separator="/").check_chosen_separator()
+
+
+@pytest.mark.parametrize("separator", [";", ",", "|", "/", "; "])
+def test_a_table_with_one_tag_per_cell_may_have_any_separator(make, separator):
+    rows = [{"tags": f"tag {k % 7}"} for k in range(100)]
+    rows += [{"tags": "a,b"}, {"tags": "a|b"}, {"tags": "a/b"}]
+    make(rows, separator=separator).check_chosen_separator()
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ data TABLE  table with the tags
 -o, --output FILE  write the proposals to a .csv file; fill in its column 'accept' with yes or no.
     If the file exists, its answers are kept, and nothing that was answered is proposed again
 --number N:natural = 100  number of proposals
+--once  also propose to drop the tags that are used once, after all other proposals
 --accept spelling  accept all merges of names that differ only in case, spaces and hyphens, unless
     their rows clearly differ
 --duplicates CHANGES  write a list of changes, for schirn apply, that gives rows with nearly the
@@ -73,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
         stage("comparing tags")
         if args.accept:
             earlier = _with_spellings(earlier, tags, X)
-        vocabulary = propose_vocabulary(tags, X, vocabulary=earlier, max_proposals=args.number)
+        vocabulary = propose_vocabulary(
+            tags, X, vocabulary=earlier, max_proposals=args.number, used_once=args.once
+        )
         applied = Vocabulary(vocabulary.answered).apply(tags)
         if args.output:
             write_vocabulary(vocabulary, args.output)
@@ -106,11 +109,14 @@ def _with_spellings(earlier: Vocabulary, tags: list[list[str]], X: Any) -> Vocab
     """Return the answered lines, and all proposals about spellings as accepted ones."""
     proposed = propose_vocabulary(tags, X, vocabulary=earlier, max_proposals=_MOST_PROPOSALS)
     spellings = {
-        position: True
-        for position, line in enumerate(proposed)
-        if not line.accept and line.is_spelling and line.is_sure
+        position: True for position, line in enumerate(proposed) if _is_sure_spelling(line)
     }
     return Vocabulary(proposed.answer(spellings).answered)
+
+
+def _is_sure_spelling(line: VocabularyLine) -> bool:
+    """Check whether --accept spelling accepts a line."""
+    return not line.accept and line.is_spelling and line.is_sure
 
 
 def _duplicates(args: argparse.Namespace, source: TagTable) -> int:
@@ -158,14 +164,20 @@ def _print(
     applied: AppliedVocabulary,
     tags: list[list[str]],
 ) -> None:
-    proposals = vocabulary.open
+    """Print the proposals, or the document for --json."""
+    listed = vocabulary.open
+    proposals = [*listed, *vocabulary.unlisted]
+    n_once = 0
+    if not args.once:
+        n_once = sum(line.is_used_once for line in proposals)
+        proposals = [line for line in proposals if not line.is_used_once]
     counts = Counter(line.action for line in proposals)
     n_sure = sum(line.is_sure for line in proposals)
     n_rows = len({change.row for change in applied.changes})
     if args.json:
         records = vocabulary.to_records()
         summary = {"data": args.data, "proposals": dict(counts), "with_confidence": n_sure}
-        summary["more_proposals"] = vocabulary.n_more
+        summary |= {"more_proposals": len(proposals) - len(listed), "used_once": n_once}
         print_json({**summary, "accepted_lines_change_rows": n_rows, "lines": records})
         return
     n_tags = len({tag for row in tags for tag in row})
@@ -178,19 +190,21 @@ def _print(
     if vocabulary.accepted:
         about["accepted"] = f"{len(vocabulary.accepted):,} lines, which change {n_rows:,} rows"
     facts(about)
-    if proposals:
+    if listed:
         say()
         table(
             ["action", "tag", "target", "rows", "why"],
-            [_row(line) for line in proposals[:_SHOWN]],
+            [_row(line) for line in listed[:_SHOWN]],
         )
-    n_listed = max(0, len(proposals) - _SHOWN)
-    if n_listed:
-        say(f"and {n_listed:,} more")
-    if vocabulary.n_more:
-        n_all = len(proposals) + vocabulary.n_more
+    if len(listed) > _SHOWN:
+        say(f"and {len(listed) - _SHOWN:,} more")
+    if len(proposals) > len(listed):
+        n_all = len(proposals)
         say(f"{n_all:,} proposals in all; --number {n_all} lists them")
-    _next(args, len(proposals))
+    if n_once:
+        used = "1 tag is used once" if n_once == 1 else f"{n_once:,} tags are used once"
+        say(f"{used}; --once proposes to drop {'it' if n_once == 1 else 'them'}")
+    _next(args, proposals)
 
 
 def _row(line: VocabularyLine) -> list[str]:
@@ -200,12 +214,16 @@ def _row(line: VocabularyLine) -> list[str]:
     return [line.action, line.tag, line.target, rows, sure + evidence]
 
 
-def _next(args: argparse.Namespace, n_proposals: int) -> None:
+def _next(args: argparse.Namespace, proposals: list[VocabularyLine]) -> None:
+    n_spellings = sum(_is_sure_spelling(line) for line in proposals)
+    if n_spellings:
+        merges = number(n_spellings, "merge")
+        note(f"--accept spelling accepts {merges} of one name in several spellings")
     if args.output:
         note(f"wrote {args.output}: write yes or no into its column 'accept', and pass it to")
         options = CleaningOptions.from_args(args).words(without=("vocabulary",))
         words = [args.data, *options, "--vocabulary", args.output]
         note(shlex.join(["schirn", "clean", *words]))
         note(f"or answer on a page: {shlex.join(['schirn', 'review', *words])}")
-    elif n_proposals:
+    elif proposals:
         note("write the proposals to a file with -o vocabulary.csv, to answer them")

@@ -312,13 +312,11 @@ class TagTable:
             )
 
     def check_chosen_separator(self) -> None:
-        """Raise InputError if no cell contains the separator, but most contain another.
+        """Raise InputError if hardly any cell contains the separator, but most contain another.
 
         A chosen semicolon is always accepted, because every cell may hold a single tag.
         """
-        cells = self.table.column(self.labels)
-        is_used = any(isinstance(cell, str) and self.separator in cell for cell in cells)
-        if self.separator != ";" and not is_used and not self.tag_cells.notation:
+        if self.separator != ";" and not self.tag_cells.notation:
             self._check_separator()
 
     def _check_separator(self) -> None:
