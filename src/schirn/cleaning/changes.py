@@ -480,6 +480,7 @@ def changes_of(
                 before = ""
                 # In a string of tags, a new tag that contains the separator needs quotes.
                 after = form.join([tag]) if is_text else tag
+            confidence: float | None
             confidence, why = certainty(ranking, kind, float(p))
             if label in dropped and kind == "removal" and p > 0:
                 confidence = None
