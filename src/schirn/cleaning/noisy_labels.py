@@ -485,8 +485,8 @@ class NoisyLabels:
             number = answers.removeprefix("1 ") if self.n_answers == 1 else answers
             verb = "is" if self.n_answers == 1 else "are"
             return (
-                f"The {number} {verb} not about a random sample of these tags, so nothing is known "
-                f"about the share of wrong tags."
+                f"The {number} {verb} not about a random sample of these tags, so the share of "
+                f"wrong tags may be anything from {low:.0%} to {high:.0%}."
             )
         if self.is_share_vague:
             verb = "says" if self.n_answers == 1 else "say"

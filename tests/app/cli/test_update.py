@@ -472,7 +472,7 @@ def test_an_emptied_column_stops_the_night(place, capsys, is_first):
     capsys.readouterr()
     assert update() == 4
     err = capsys.readouterr().err
-    assert "drift.emptied: 100.00%, limit 0.5; share of its values that the column 'title'" in err
+    assert "drift.emptied: 100.00%, limit 0.2; share of its values that the column 'title'" in err
     assert "drift.changed_rows: 100.00%, limit 0.5; share of the rows of the last run" in err
     assert "a file for --expect: drift = {changed_rows = 1, emptied = 1}\n" in err
     assert "train again" not in err
@@ -502,7 +502,7 @@ def test_emptied_tags_stop_the_night(place, capsys, is_first):
     capsys.readouterr()
     assert update() == 4
     err = capsys.readouterr().err
-    assert "drift.emptied: 60.00%, limit 0.5; share of its values that the column 'tags'" in err
+    assert "drift.emptied: 60.00%, limit 0.2; share of its values that the column 'tags'" in err
     assert "drift.lost_tags: 60" in err
     assert (place / "m.state.npz").read_bytes() == before
     # New rows that nobody has tagged yet have lost nothing.
@@ -518,7 +518,7 @@ def test_emptied_tags_stop_the_night(place, capsys, is_first):
 def test_lost_tags_stop_the_night(place, capsys):
     assert update() == 0
     empty_tags(0.4)
-    (place / "expect.toml").write_text("[drift]\nlost_tags = 0.3\n")
+    (place / "expect.toml").write_text("[drift]\nlost_tags = 0.3\nemptied = 0.4\n")
     capsys.readouterr()
     assert update("--expect", "expect.toml", "--json") == 4
     report = json.loads(capsys.readouterr().out)
@@ -654,7 +654,7 @@ def test_an_incomplete_export_stops_the_night_without_a_file(place, capsys, edit
     assert update("--expect", "expect.toml") == 0
 
 
-def test_rows_without_text_keep_their_tags(place, capsys):
+def test_rows_that_lose_their_text_keep_their_verdicts(place, capsys):
     first_night()
     before = removed()
     lines = read_csv("items.csv")
@@ -664,16 +664,42 @@ def test_rows_without_text_keep_their_tags(place, capsys):
         writer = csv.DictWriter(stream, lines[0])
         writer.writeheader()
         writer.writerows({**x, "title": emptied.get(x["sku"], x["title"])} for x in lines)
-    called_wrong = {(each.id, each.tag) for each in Decisions("d.jsonl") if each.answer == "wrong"}
     for _ in range(2):
         capsys.readouterr()
         assert update("--json", "--questions", "q.csv", "--number", "200") == 0
         out, err = capsys.readouterr()
-        assert f"note: {len(rows)} rows without text: their tags are kept" in err
+        words = "their tags are not judged, and earlier verdicts stay"
+        assert f"note: {len(rows)} rows without text: {words}" in err
         assert json.loads(out)["rows_without_features"] == len(rows)
-        # Only what people called wrong before the text was lost stays removed.
-        assert {cell for cell in removed() if cell[0] in emptied} <= called_wrong
+        verdicts = [{cell for cell in cells if cell[0] in emptied} for cells in (removed(), before)]
+        assert verdicts[0] == verdicts[1]
         assert not {line["id"] for line in read_csv("q.csv")} & {*emptied}
+
+
+def test_the_last_tag_of_a_row_is_counted_and_may_be_removed(place, capsys):
+    lines = read_csv("items.csv")
+    wrong = {f"S{i}": sorted(ITEMS[i][2])[0] for i in range(200) if ITEMS[i][2]}
+    alone = [*wrong][:15]
+    for line in lines:
+        if line["sku"] in alone:
+            line["tags"] = wrong[line["sku"]]
+    with open("items.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    first_night()
+    capsys.readouterr()
+    assert update() == 0
+    assert "would be removed, but each row keeps one tag" in capsys.readouterr().out
+    assert update("--json") == 0
+    before = json.loads(capsys.readouterr().out)
+    assert before["last_tags"] > 5
+    assert update("--json", "--allow-empty") == 0
+    after = json.loads(capsys.readouterr().out)
+    assert after["last_tags"] == 0
+    assert after["removed"] == before["removed"] + before["last_tags"]
+    rows = {row["sku"]: row["tags"] for row in read_csv("clean.csv")}
+    assert sum(not rows[sku] for sku in alone) >= before["last_tags"] - 1
 
 
 def test_counts_of_a_document_agree_with_the_list_of_changes(place, capsys):
@@ -719,15 +745,21 @@ def test_the_report_counts_a_tag_that_came_back(place, capsys):
 def test_restored_tags_stop_the_night(place, capsys):
     assert update("--questions", "q.csv") == 0
     lines = fill_in("q.csv")
-    wrong = [line for line in lines if line["right"] == "no"]
-    assert wrong
+    assert any(line["right"] == "no" for line in lines)
     assert update("--answers", "q.csv") == 0
-    fill_in("q.csv", {(line["id"], line["tag"]): "yes" for line in wrong})
     (place / "expect.toml").write_text("[drift]\nrestored = 0.5\n")
+    store = Decisions("d.jsonl")
+    wrong = [each for each in store if each.answer == "wrong"]
+    store.add([each._replace(answer="right", when="") for each in wrong])
+    before = (place / "m.state.npz").read_bytes()
+    # What people call right is not restored by mistake.
+    assert update("--expect", "expect.toml") == 0
+    (place / "m.state.npz").write_bytes(before)
+    store.add([each._replace(answer="open", when="") for each in wrong])
     capsys.readouterr()
-    assert update("--answers", "q.csv", "--expect", "expect.toml", "--json") == 4
+    assert update("--expect", "expect.toml", "--json") == 4
     report = json.loads(capsys.readouterr().out)
-    assert report["restored_share"] == 1.0
+    assert report["restored_share"] > 0.5
     assert [each["name"] for each in report["violations"]] == ["drift.restored"]
 
 

@@ -57,6 +57,11 @@ def test_tags_are_judged_and_unseen_ones_are_listed(tagger, client):
     assert first["confidence"] == {"chair": pytest.approx(expected, abs=1e-6)}
     assert first["unseen"] == ["wok"]
     assert "pan" in first["suggestions"]
+    # A single tag is certain if at least one is right; alone, it is as in a prediction.
+    assert first["confidence"]["chair"] > first["probability"]["chair"]
+    request = {"rows": [{"title": "steel pan"}], "threshold": "top-9"}
+    (predicted,) = client.post("/predict", json=request).json()["rows"]
+    assert first["probability"] == {"chair": predicted["probability"]["chair"]}
     assert second["confidence"] == {}
     assert client.post("/judge", json={"rows": [{"title": "a"}]}).status_code == 400
 
@@ -66,12 +71,14 @@ def test_tags_of_rows_without_text_have_no_confidence_but_a_reason(client):
     rows = [{"title": title, "tags": ["pan", "chair", "wok"]} for title in titles]
     answers = client.post("/judge", json={"rows": rows}).json()["rows"]
     for answer in (answers[0], answers[1], answers[3]):
-        assert answer["confidence"] == {"pan": None, "chair": None}
+        assert answer["confidence"] == answer["probability"] == {"pan": None, "chair": None}
         assert answer["unseen"] == ["wok"]
         assert answer["suggestions"] == {}
         assert "has no text" in answer["reason"]
     assert answers[2]["confidence"]["pan"] > answers[2]["confidence"]["chair"]
     assert "reason" not in answers[2]
+    predictions = client.post("/predict", json={"rows": rows}).json()["rows"]
+    assert [each.get("reason") for each in predictions] == [each.get("reason") for each in answers]
 
 
 @pytest.mark.parametrize(
@@ -188,12 +195,12 @@ def test_the_texts_of_a_request_have_a_length_together(tagger):
 def test_a_client_that_leaves_is_not_computed_for(tagger, monkeypatch):
     calls = []
 
-    def slow(self, rows):
-        calls.append(len(rows))
+    def slow(self, X):
+        calls.append(X.shape[0])
         time.sleep(0.1)
-        return np.zeros((len(rows), 4))
+        return np.zeros((X.shape[0], 4))
 
-    monkeypatch.setattr(TagPipeline, "decision_function", slow)
+    monkeypatch.setattr(type(tagger.method_), "decision_function", slow)
     body = json.dumps({"rows": [{"title": "a" * 90_000}] * 20}).encode()
     app = create_app(tagger)
     messages = [
@@ -221,7 +228,7 @@ def test_a_client_that_leaves_is_not_computed_for(tagger, monkeypatch):
 
 
 def test_a_slow_answer_is_given_up(tagger, monkeypatch):
-    monkeypatch.setattr(TagPipeline, "decision_function", lambda *_: time.sleep(0.5))
+    monkeypatch.setattr(type(tagger.method_), "decision_function", lambda *_: time.sleep(0.5))
     client = TestClient(create_app(tagger, limits=Limits(seconds=0.05)))
     answer = client.post("/predict", json={"rows": [{"title": "pan"}]})
     assert answer.status_code == 503
@@ -231,7 +238,7 @@ def test_a_slow_answer_is_given_up(tagger, monkeypatch):
 
 
 def test_a_stuck_worker_is_not_healthy(tagger, monkeypatch):
-    monkeypatch.setattr(TagPipeline, "decision_function", lambda *_: time.sleep(0.5))
+    monkeypatch.setattr(type(tagger.method_), "decision_function", lambda *_: time.sleep(0.5))
     transport = httpx.ASGITransport(create_app(tagger, limits=Limits(seconds=0.05)))
 
     async def run():
@@ -301,8 +308,33 @@ def test_the_description_names_the_requests(client):
     post = document["paths"]["/predict"]["post"]
     assert post["requestBody"] == {"$ref": "#/components/requestBodies/Rows"}
     assert document["components"]["schemas"]["Rows"]["properties"]["rows"]["type"] == "array"
-    assert set(post["responses"]) == {"200", "400", "401", "413", "421", "503"}
     assert set(document["paths"]) == {"/predict", "/judge", "/health", "/metrics"}
+    text = json.dumps(document)
+    parts = {f"#/components/{a}/{b}" for a, c in document["components"].items() for b in c}
+    assert set(re.findall(r'"\$ref": "(.*?)"', text)) == parts
+
+
+def test_the_description_has_every_status_of_every_request(tagger):
+    body = {"rows": [{"title": "pan", "tags": ["pan"]}]}
+    requests = {
+        "200": ({}, {"json": body}),
+        "400": ({}, {"json": {"rows": 3}}),
+        "401": ({"token": "secret"}, {"json": body}),
+        "413": ({"limits": Limits(bytes=3)}, {"json": body}),
+        "415": ({}, {"content": b"{}"}),
+        "421": ({"hosts": []}, {"json": body}),
+        "503": ({"limits": Limits(waiting=0)}, {"json": body}),
+    }
+    document = TestClient(create_app(tagger)).get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        ((method, about),) = methods.items()
+        statuses = set()
+        for options, request in requests.values():
+            client = TestClient(create_app(tagger, **options))
+            request = request if method == "post" else {}
+            statuses.add(str(client.request(method, path, **request).status_code))
+        # A busy worker refuses further connections of all paths.
+        assert {*about["responses"]} == statuses | {"503"}
 
 
 def test_only_models_of_tables_are_served(tagger):

@@ -216,6 +216,40 @@ def test_a_failed_reload_is_told_counted_and_shown(start, model):
     assert [json.loads(line)["level"] for line in err.splitlines()] == ["info"]
 
 
+def test_a_reload_that_only_some_workers_finish_is_completed(start, model):
+    port, process = start("--workers", "2")
+    before = json.loads(get(port, "/health"))["model"]["sha256"]
+    save_tagger(model, ("wok", "seat"))
+    good = model.read_bytes()
+    process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 240
+    while json.loads(get(port, "/health"))["model"]["sha256"] == before:
+        assert time.monotonic() < deadline
+    # The second worker is still importing libraries.
+    model.write_bytes(good[:100])
+    line = process.stderr.readline()
+    assert "by 1 of 2 workers only, and the others try again every 10 seconds: " in line
+    assert json.loads(get(port, "/health"))["failed_reload"] is not None
+    model.write_bytes(good)
+    while "by all workers" not in process.stderr.readline():
+        assert time.monotonic() < deadline
+    answers = {json.loads(get(port, "/health"))["model"]["sha256"] for _ in range(20)}
+    assert len(answers) == 1
+    assert before not in answers
+    assert json.loads(get(port, "/health"))["failed_reload"] is None
+
+
+def test_the_time_to_start_is_limited(model, tmp_path, start):
+    log = tmp_path / "access.jsonl"
+    _, process = start("--access-log", str(log), "--start-timeout", "1m")
+    process.terminate()
+    process.communicate(timeout=60)
+    command = [sys.executable, "-m", "schirn", "serve", str(model), "--port", "0"]
+    done = subprocess.run([*command, "--start-timeout", "0.01"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no answer within 0.01 seconds; see --start-timeout" in done.stderr
+
+
 def test_a_worker_that_cannot_start_again_says_why_as_json(start, model):
     _, process = start("--log-json")
     model.write_bytes(b"no model")

@@ -98,6 +98,25 @@ def test_bad_files(tmp_path):
         Expectations(findings={"copies": -1})
 
 
+def test_limits_that_hold_unless_others_are_given():
+    run = RunSummary(100, 100, None, 0.3, earlier_removals=20, restored_share=0.25)
+    run = replace(run, new_removal_share=0.3, emptied_share=0.4, emptied_column="title")
+    words = [
+        "drift.restored: 25.00%, limit 0.2; share of the tags that the last run removed",
+        "drift.new_removals: 30.00%, limit 0.2 of the tags, which the last run did not remove",
+        "drift.emptied: 40.00%, limit 0.2; share of its values that the column title has lost",
+    ]
+    violations = [str(violation) for violation in Expectations().check(run)]
+    assert [text.replace("'", "") for text in violations] == words
+    limits = {"restored": 0.3, "new_removals": 0.3, "emptied": 0.4}
+    assert Expectations(drift=limits).check(run) == []
+    # A quarter of four removals is a single tag.
+    few = replace(run, earlier_removals=4)
+    names = [violation.name for violation in Expectations().check(few)]
+    assert names == ["drift.new_removals", "drift.emptied"]
+    assert len(Expectations(drift={"restored": 0.2}).check(few)) == 3
+
+
 def test_differences_from_the_last_run():
     last = RunSummary(10, 10, 0.1, 0.0, {"dog": 7, "cat": 3})
     run = RunSummary(10, 10, 0.2, 0.0, {"dog": 2, "cat": 4, "cow": 4}, feature_drift=0.5)

@@ -48,6 +48,18 @@ def test_answers_are_read_back_and_the_latest_counts(path):
     assert answers(Decisions(path)) == {("A1", "pan"): "unsure"}
 
 
+@pytest.mark.parametrize("title", [" Red Coat", "red\tcoat ", "RED  COAT", "Red\u00a0\uff23oat"])
+def test_answers_stay_valid_if_only_case_or_white_space_changes(path, title):
+    store = Decisions(path)
+    asked = rows(["Red Coat", "Pan", "Cup"])
+    about = (asked.columns, asked.hashes[0])
+    store.add([Decision("A0", "coat", "wrong", "", "", *about)])
+    same = rows([title, "Pan", "Cup"])
+    assert [*store.match(same).valid] == [(0, "coat")]
+    assert same.hashes == asked.hashes
+    assert [*store.match(rows(["Red Coats", "Pan", "Cup"])).changed] == [(0, "coat")]
+
+
 def test_draws_are_counted_for_the_rows_of_a_table(path):
     path.write_text('{"id": "A0", "tag": "red", "answer": "right"}\n')
     store = Decisions(path)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from schirn.app.tables import Expectations
 from schirn.app.workflow import Decision, Decisions, RowContent, update_tags
 
 TAGS = [f"t{j}" for j in range(6)]
@@ -53,11 +54,11 @@ class Shop:
             self.truth[name] = TAGS[own]
             self.tags[name] = [TAGS[own], TAGS[other]][: 1 + (self.rng.random() < 0.5)]
 
-    def update(self):
+    def update(self, **options):
         columns = {"scores": list(self.content.values())}
         rows = RowContent(list(self.content), columns, ["scores"])
         tags = [self.tags[name] for name in self.content]
-        keywords = {"last": self.state, "decisions": self.decisions}
+        keywords = {"last": self.state, "decisions": self.decisions, **options}
         update = update_tags(Scores(), columns, tags, rows, **keywords)
         self.state = update.state
         return update
@@ -182,23 +183,112 @@ def test_a_state_without_departed_tags_of_an_older_file_is_read(tmp_path):
     assert not len(shop.update().ranking.departed)
 
 
-def test_rows_without_features_are_not_judged_even_if_an_older_version_removed_their_tags(tmp_path):
+def verdicts_of(update, name, shop):
+    """Return which tags of a row are removed."""
+    of_row = update.ranking.row == list(shop.content).index(name)
+    labels = update.ranking.label[of_row].tolist()
+    return dict(zip(labels, update.ranking.removed[of_row].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_rows_that_lose_their_text_keep_their_verdicts(tmp_path, is_quiet):
     shop = Shop(tmp_path, 600)
     ranking = shop.first_nights().ranking
     by_model = ranking.removed & np.isnan(ranking.answer)
-    row = int(ranking.row[by_model][0])
-    name = list(shop.content)[row]
-    shop.content[name] = " "
-    update = shop.update()
-    assert update.featureless == [row]
-    # The state of an older version, which judged and removed them.
-    state = shop.state
-    of_row = state.row == row
-    probability = np.where(of_row, 0.01, state.probability)
-    shop.state = replace(state, removed=state.removed | of_row, probability=probability)
+    names = [list(shop.content)[i] for i in np.unique(ranking.row[by_model])[:20]]
+    before = {name: verdicts_of(shop.update(), name, shop) for name in names}
+    texts = {name: shop.content[name] for name in names}
+    for name in names:
+        shop.content[name] = " "
     for _ in range(2):
         update = shop.update()
-        of_row = update.ranking.row == row
-        assert not update.ranking.removed[of_row].any()
-        assert set(update.ranking.verdict[of_row]) == {"unjudged"}
-        assert update.featureless == [row]
+        if not is_quiet:
+            shop.answer(update)
+            update = shop.update()
+        assert {name: verdicts_of(update, name, shop) for name in names} == before
+        assert update.featureless == [list(shop.content).index(name) for name in names]
+        assert not update.ranking.judged[np.isin(update.ranking.row, update.featureless)].any()
+        assert not {cell[0] for cell in update.restored} & {*update.featureless}
+    # A person's answer counts in any case.
+    tag = next(tag for tag, is_removed in before[names[0]].items() if is_removed)
+    shop.decide([(names[0], tag)], "right")
+    assert not verdicts_of(shop.update(), names[0], shop)[tag]
+    # They are judged again as soon as they have a text.
+    shop.content.update(texts)
+    update = shop.update()
+    assert not update.featureless
+    assert len(update.judged) == len(names)
+
+
+def test_the_last_tag_of_a_row_stays_and_is_counted_until_it_may_go(tmp_path):
+    shop = Shop(tmp_path, 600)
+    for name in list(shop.content)[:40]:
+        shop.tags[name] = [tag for tag in TAGS if tag != shop.truth[name]][:1]
+    update = shop.first_nights()
+    spared = update.last_tags
+    assert len(spared) > 10
+    assert not {*spared} & {*zip(*cells_removed(update), strict=True)}
+    n_kept = np.bincount(update.ranking.row[~update.ranking.removed])
+    assert all(n_kept[row] == 1 for row, _ in spared)
+    # They count on nights without answers, too, and may go then.
+    assert shop.update().last_tags == spared
+    update = shop.update(keep_one=False)
+    assert update.last_tags == []
+    assert {*update.removed} == {*spared}
+    assert shop.update(keep_one=False).removed == []
+
+
+def cells_removed(update):
+    ranking = update.ranking
+    return ranking.row[ranking.removed].tolist(), ranking.label[ranking.removed].tolist()
+
+
+def test_the_share_of_new_removals_is_known_once_answers_have_allowed_some(tmp_path):
+    shop = Shop(tmp_path, 600)
+    update = shop.first_nights()
+    assert update.state.summary.new_removal_share < 0.1
+    names = list(shop.content)
+    # Somebody has shifted the column of tags by one row.
+    tags = [shop.tags[name] for name in names]
+    shop.tags = dict(zip(names, tags[1:] + tags[:1], strict=True))
+    state = shop.state
+    update = shop.update()
+    open_removals = [cell for cell in update.removed if is_open(update, cell)]
+    summary = update.state.summary
+    assert summary.new_removal_share == len(open_removals) / len(update.ranking.row) > 0.2
+    (violation,) = (
+        each for each in Expectations().check(summary) if each.name == "drift.new_removals"
+    )
+    assert violation.limit == 0.2
+    # The first night on which answers allow removals has no such limit.
+    shop.state = replace(state, has_limit=False)
+    assert shop.update().state.summary.new_removal_share == 0
+
+
+def is_open(update, cell):
+    ranking = update.ranking
+    of_cell = (ranking.row == cell[0]) & (ranking.label == cell[1])
+    return bool(np.isnan(ranking.answer[of_cell]).all())
+
+
+def test_what_people_decide_is_neither_a_new_removal_nor_restored(tmp_path):
+    shop = Shop(tmp_path, 600)
+    update = shop.first_nights()
+    removed = [(list(shop.content)[i], tag) for i, tag in zip(*cells_removed(update), strict=True)]
+    assert len(removed) > 20
+    shop.decide(removed, "right")
+    update = shop.update()
+    assert len(update.restored) == len(removed)
+    assert update.state.summary.restored_share == 0
+
+
+def test_an_edit_of_white_space_changes_nothing(tmp_path):
+    shop = Shop(tmp_path, 600)
+    before = shop.first_nights()
+    shop.content = {
+        name: "\t" + text.replace(" ", "  ") + " " for name, text in shop.content.items()
+    }
+    after = shop.update()
+    assert (after.changed, after.judged) == ([], [])
+    assert after.ranking.n_answers == before.ranking.n_answers
+    np.testing.assert_array_equal(after.ranking.removed, before.ranking.removed)

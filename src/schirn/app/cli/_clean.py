@@ -21,6 +21,7 @@ from schirn.app.cli._labeling import (
     labeling_tool,
 )
 from schirn.app.cli._reading import (
+    ALLOW_EMPTY,
     ASK,
     COLUMNS,
     COPIES,
@@ -68,7 +69,7 @@ data TABLE  table to clean
 --remove N:natural  remove the N most suspicious tags without answers (marked '{NOT_CHECKED}')
 --remove-below P:share  remove tags whose probability is below P, without answers
 --add P:share  add missing tags whose probability is at least P, without answers
---allow-empty  let a row lose all its tags instead of keeping the most likely one
+{ALLOW_EMPTY}
 [how to rank]
 --method METHOD  method (default: Sieve; for texts and for very many tags, a faster ranker)
 {PARAMETERS}

@@ -92,6 +92,9 @@ REMOVALS = f"""
 --precision P:share = {PRECISION:g}  remove as many tags as possible while the answers suggest that
     a share P of the removals is right
 """
+ALLOW_EMPTY = """
+--allow-empty  let a row lose all its tags instead of keeping the most likely one
+"""
 COPIES = """
 -o, --output FILE  write the cleaned copy, in the format given by its suffix
 --changes FILE  write all changes to a .csv list, to check and pass to schirn apply; another list

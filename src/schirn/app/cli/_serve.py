@@ -18,6 +18,7 @@ model MODEL  a file written by schirn fit on a table
 --max-bytes BYTES:memory_size = 16M  maximum size of a request
 --max-characters N:positive = 2000000  maximum length of all texts of a request together
 --timeout SECONDS:positive = 30  maximum time for a request
+--start-timeout T:duration = 120s  maximum time for a worker to load the model
 --allow-host NAMES  host names to accept without a token, besides localhost and IP addresses,
     separated by commas; * accepts all
 --vocabulary FILE  apply the accepted lines to tags before /judge judges them (default: the
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         say(f"Serving {args.model} at {address}; Ctrl-C stops the server.")
         sys.stdout.flush()
 
-    names = ["host", "port", "workers", "timeout", "access_log"]
+    names = ["host", "port", "workers", "timeout", "start_timeout", "access_log"]
     names += ["max_rows", "max_bytes", "max_characters"]
     options = {name: getattr(args, name) for name in names}
     options["vocabulary"] = args.vocabulary

@@ -20,6 +20,7 @@ from schirn.app.cli._labeling import (
     labeling_tool,
 )
 from schirn.app.cli._reading import (
+    ALLOW_EMPTY,
     ASK,
     COPIES,
     DECISIONS,
@@ -48,6 +49,7 @@ data TABLE  current version of the table
 {DECISIONS}
 {COPIES}
 {REMOVALS}
+{ALLOW_EMPTY}
 [ask]
 {ASK}
 [labeling tools]
@@ -127,7 +129,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
     if update.featureless:
         what = "text" if table.model.features_.kinds == ["text"] else "features"
         rows = number(len(update.featureless), "row")
-        note(f"note: {rows} without {what}: their tags are kept")
+        note(f"note: {rows} without {what}: their tags are not judged, and earlier verdicts stay")
     if violations:
         outputs = outputs.withheld()
     stage("writing the results")
@@ -149,6 +151,7 @@ def _update(args: argparse.Namespace, table: TableUpdate, outputs: Outputs) -> i
         "gone_share": summary.gone_share,
         "changed_share": summary.changed_share,
         "restored_share": summary.restored_share,
+        "new_removal_share": summary.new_removal_share,
         "lost_share": summary.lost_share,
         "emptied_share": summary.emptied_share,
         "joined_tags": summary.joined_tags,
@@ -219,6 +222,7 @@ def _document(update: Update, ids: list[str]) -> dict[str, Any]:
         "sentence": update.ranking.sentence,
         "removed_since": [[ids[i], tag] for i, tag in update.removed],
         "restored_since": [[ids[i], tag] for i, tag in update.restored],
+        "last_tags": len(update.last_tags),
         "decisions_to_ask_again": len(update.carried.changed),
         "answers_since": len(update.since),
         "wrong_answers_since": sum(decision.answer == WRONG for decision in update.since),
@@ -244,6 +248,13 @@ def _suspects(update: Update) -> list[list[tuple[int, str, float]]]:
         columns = (tags.row[order], tags.label[order], np.round(tags.confidence[order], 4))
         lists.append(list(zip(*(column.tolist() for column in columns), strict=True)))
     return lists
+
+
+def _about_last_tags(n: int) -> str:
+    """Return a sentence about tags that stay because they are the last ones of their rows."""
+    if not n:
+        return ""
+    return f"{n:,} would be removed, but each row keeps one tag unless you pass --allow-empty"
 
 
 def _report(
@@ -274,6 +285,7 @@ def _report(
             "wrong tags": ranking.sentence,
             "removed": removed,
             "more removals": no_others(ranking),
+            "last tags": _about_last_tags(len(update.last_tags)),
             "added": f"{document['added']:,}" if document["added"] else "",
             "drift": f"tags {update.tag_drift:.3f}{features}, since training",
         }

@@ -34,6 +34,7 @@ def serve(
     max_bytes: int = 16 * 1024**2,
     max_characters: int = 2_000_000,
     timeout: float = 30.0,
+    start_timeout: float = 120.0,
     allow_hosts: Sequence[str] = (),
     access_log: str | os.PathLike[str] | None = None,
     vocabulary: str | os.PathLike[str] | None = None,
@@ -45,8 +46,8 @@ def serve(
     """Serve a tagger until SIGTERM or Ctrl-C; requests in flight are answered first.
 
     Workers are processes that share a socket. On SIGHUP, new workers with the present content of
-    the model file replace them one by one, and each answers before the old one stops. Dead workers
-    are restarted.
+    the model file replace them one by one, and each answers before the old one stops. If only some
+    of them start, the others try again until all have the same model. Dead workers are restarted.
 
     Parameters
     ----------
@@ -64,6 +65,8 @@ def serve(
         Maximum size of a request; characters are those of its texts.
     timeout : float, default=30
         Time limit of a request in seconds.
+    start_timeout : float, default=120
+        Time in seconds within which a worker must have loaded the model.
     allow_hosts : sequence of str
         Without a token, requests are answered if their header ``Host`` is an address, localhost,
         `host`, or one of these names; "*" allows all.
@@ -100,4 +103,12 @@ def serve(
         with listen(host, port) as listener:
             address = f"http://{host}:{listener.getsockname()[1]}"
             announce = (lambda: None) if ready is None else partial(ready, address)
-            Workers(app, workers, listener, ready=announce, tell=tell, log_json=log_json).run()
+            Workers(
+                app,
+                workers,
+                listener,
+                ready=announce,
+                tell=tell,
+                log_json=log_json,
+                start_seconds=start_timeout,
+            ).run()

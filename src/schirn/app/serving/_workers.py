@@ -26,8 +26,10 @@ from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.persist import load, read_notes
 
-# Long enough to import the libraries and read the model on a busy machine.
-_START_SECONDS = 120
+# A worker that does not respond for this long is killed and restarted.
+_HEALTH_SECONDS = 120
+# After a reload that only some workers have finished, the others try again every few seconds.
+_RETRY_SECONDS = 10
 # How often a wait looks for a signal to stop.
 _LOOK_SECONDS = 0.5
 _STOPS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)}
@@ -115,6 +117,7 @@ class Workers(Multiprocess):
         ready: Callable[[], Any],
         tell: Callable[..., None] | None,
         log_json: bool = False,
+        start_seconds: float = 120,
     ) -> None:
         log: dict[str, Any] = {"log_config": _JSON_LOG} if log_json else {}
         config = Config(
@@ -124,7 +127,7 @@ class Workers(Multiprocess):
             http=PatientProtocol,
             log_level="error",
             timeout_graceful_shutdown=int(app.limits.seconds) + 1,
-            timeout_worker_healthcheck=_START_SECONDS,
+            timeout_worker_healthcheck=max(_HEALTH_SECONDS, int(start_seconds)),
             **OPTIONS,
             **log,
         )
@@ -136,6 +139,10 @@ class Workers(Multiprocess):
         self._ready = ready
         self._tell = tell or (lambda *_, **__: None)
         self._reloads = Reloads()
+        self._start_seconds = start_seconds
+        # Workers that a reload has not replaced yet, although it has replaced others.
+        self._outdated: list[Process] = []
+        self._retry_time = 0.0
 
     def init_processes(self) -> None:
         """Start the workers, and wait until all of them are ready."""
@@ -161,7 +168,7 @@ class Workers(Multiprocess):
         super().handle_signals()
 
     def keep_subprocess_alive(self) -> None:
-        """Restart the workers that have died."""
+        """Restart the workers that have died, and continue a reload that is not complete."""
         workers = list(self.processes)
         super().keep_subprocess_alive()
         for worker in set(workers) - set(self.processes):
@@ -173,13 +180,23 @@ class Workers(Multiprocess):
             if not (self._starts(worker) or self._is_stopping()):
                 reason = self._reason(worker)
                 self._tell(f"a worker of the server did not start: {reason}", error=True)
+        if self._outdated and time.monotonic() >= self._retry_time and not self._is_stopping():
+            self._replace_outdated()
 
     def restart_all(self) -> None:
-        """Replace every worker; a model that cannot be loaded leaves the old ones.
+        """Replace every worker; a model that no worker can load leaves the old ones."""
+        self._outdated = list(self.processes)
+        self._replace_outdated()
+
+    def _replace_outdated(self) -> None:
+        """Replace the workers with the old model, one after the other.
 
         A signal to stop ends this at once, and the loop of uvicorn then stops all workers.
         """
-        for k, old in enumerate(self.processes):
+        # Workers that died meanwhile were restarted with the new model.
+        self._outdated = [worker for worker in self._outdated if worker in self.processes]
+        while self._outdated:
+            old = self._outdated[0]
             new = Process(self.config, self.sockets)
             new.start()
             if not self._starts(new):
@@ -187,9 +204,10 @@ class Workers(Multiprocess):
                 new.kill()
                 new.join()
                 if not self._is_stopping():
-                    self._end_reload(k, reason)
+                    self._end_reload(reason)
                 return
-            self.processes[k] = new
+            self.processes[self.processes.index(old)] = new
+            self._outdated.remove(old)
             old.terminate()
             while old.process.is_alive():
                 if self._is_stopping():
@@ -197,24 +215,30 @@ class Workers(Multiprocess):
                     self.processes.append(old)
                     return
                 old.process.join(_LOOK_SECONDS)
-        self._end_reload(len(self.processes))
+        self._end_reload()
 
-    def _end_reload(self, n_loaded: int, reason: str = "") -> None:
+    def _end_reload(self, reason: str = "") -> None:
         """Count and report how many workers have reloaded the model, and why others have not."""
         n_workers = len(self.processes)
+        n_loaded = n_workers - len(self._outdated)
         self._reloads = self._reloads.after(n_loaded == n_workers)
         self._reloads.write(self._app.counters)
         if n_loaded == n_workers:
             self._tell("the model was loaded again by all workers")
         elif n_loaded == 0:
+            self._outdated = []
             self._tell(f"the model was not loaded again; the old one stays: {reason}", error=True)
         else:
-            part = f"{n_loaded} of {n_workers}"
-            self._tell(f"the model was loaded again by {part} workers only: {reason}", error=True)
+            self._retry_time = time.monotonic() + _RETRY_SECONDS
+            self._tell(
+                f"the model was loaded again by {n_loaded} of {n_workers} workers only, and the "
+                f"others try again every {_RETRY_SECONDS} seconds: {reason}",
+                error=True,
+            )
 
     def _starts(self, worker: Process) -> bool:
         """Wait until a worker answers; False if it dies, takes too long, or the server stops."""
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + self._start_seconds
         while worker.process.is_alive() and time.monotonic() < deadline:
             if self._is_stopping():
                 return False
@@ -232,7 +256,7 @@ class Workers(Multiprocess):
     def _reason(self, worker: Process) -> str:
         """Return the reason why a worker has not started."""
         if worker.process.is_alive():
-            return f"no answer within {_START_SECONDS} seconds"
+            return f"no answer within {self._start_seconds:g} seconds; see --start-timeout"
         file = self._app.counters / _REASON
         if not file.exists():
             return f"it died (code {worker.exitcode})"

@@ -6,7 +6,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -34,6 +34,7 @@ from schirn.labels.cells import TagCells
 
 _DIGITS = 6
 _RETRY = {"Retry-After": "1"}
+_NO_FEATURES = "the row has no text, or none of its words is known"
 # Key of a request's log record in its scope.
 _RECORD = "schirn.record"
 
@@ -301,26 +302,37 @@ class _Api:
             return []
         method = self.model.method_
         names = self.model.label_names_
-        scores = self.model.decision_function(rows)
+        X = self.model.features_.transform(rows)
+        scores = method.decision_function(X)
         predicted = method.apply_threshold(scores, threshold=threshold)
         probability = method.calibration_.probability(scores)
-        answers = []
+        answers: list[Answer] = []
         for chosen, values in zip(predicted, probability, strict=True):
             pairs = {names[j]: round(float(values[j]), _DIGITS) for j in chosen.nonzero()[0]}
             answers.append({"tags": list(pairs), "probability": pairs})
+        for i in np.flatnonzero(rows_without_features(X)).tolist():
+            answers[i]["reason"] = _NO_FEATURES
         return answers
 
     def judge(self, rows: list[Any], column: Any) -> list[Answer]:
-        """Judge the tags of rows."""
+        """Judge the tags of rows, each together with the others of its row and alone."""
         if not rows:
             return []
         tags = self._after_vocabulary([self._tags_of(row[column]) for row in rows])
-        answers = [_rounded(asdict(judgement)) for judgement in self.model.judge(rows, tags)]
-        is_empty = rows_without_features(self.model.features_.transform(rows))
-        for i in np.flatnonzero(is_empty).tolist():
-            answers[i]["confidence"] = dict.fromkeys(answers[i]["confidence"])
-            answers[i]["suggestions"] = {}
-            answers[i]["reason"] = "the row has no text, or none of its words is known"
+        X = self.model.features_.transform(rows)
+        number = {name: j for j, name in enumerate(self.model.label_names_)}
+        probability = self.model.method_.predict_proba(X)
+        answers = []
+        judgements = self.model.judge(rows, tags)
+        for judgement, values in zip(judgements, probability, strict=True):
+            confidence = judgement.confidence
+            marginal = {name: float(values[number[name]]) for name in confidence}
+            others = {"unseen": judgement.unseen, "suggestions": judgement.suggestions}
+            answers.append(_rounded({"confidence": confidence, "probability": marginal, **others}))
+        for i in np.flatnonzero(rows_without_features(X)).tolist():
+            unknown = dict.fromkeys(answers[i]["confidence"])
+            answers[i] |= {"confidence": unknown, "probability": unknown, "suggestions": {}}
+            answers[i]["reason"] = _NO_FEATURES
         return answers
 
     def _tags_of(self, cell: Any) -> list[str]:

@@ -17,8 +17,9 @@ A file of expectations is TOML; every line is optional:
     gone_rows = 0.2               # share of the rows of the last update that are gone
     changed_rows = 0.5            # share of the remaining rows whose content has changed
     restored = 0.2                # share of the tags removed last time that are no longer removed
+    new_removals = 0.2            # share of the tags that are removed now, and were not last time
     lost_tags = 0.2               # share of the tags of the remaining rows that are gone
-    emptied = 0.5                 # share of the cells that a mostly filled column has lost
+    emptied = 0.2                 # share of the cells that a mostly filled column has lost
     joined_tags = 0               # number of new tags that are known ones with "|", say, between
     features = 0.2                # shift of the features of new rows, in standard deviations
 
@@ -26,9 +27,10 @@ The total variation distance is half the sum, over all tags, of the absolute dif
 shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the share of the tags that
 would have to change for the frequencies to agree.
 
-Some limits hold without a file, with the values above: `gone_rows`, `changed_rows`, `lost_tags`,
-`emptied` and `joined_tags`. They reject an export that is incomplete, or written in another way
-than the last one.
+Some limits hold without a file, with the values above: `gone_rows`, `changed_rows`, `restored` (if
+at least 20 tags were removed last time), `new_removals`, `lost_tags`, `emptied` and `joined_tags`.
+They reject an export that is incomplete, or written in another way than the last one. `restored`
+and `new_removals` do not count tags that people have decided on.
 """
 
 import os
@@ -57,6 +59,7 @@ _DRIFT = (
     "gone_rows",
     "changed_rows",
     "restored",
+    "new_removals",
     "lost_tags",
     "emptied",
     "joined_tags",
@@ -66,13 +69,17 @@ _COUNTS = ("drift.new_tags", "drift.joined_tags")
 DEFAULT_LIMITS = {
     "gone_rows": 0.2,
     "changed_rows": 0.5,
+    "restored": 0.2,
+    "new_removals": 0.2,
     "lost_tags": 0.2,
-    "emptied": 0.5,
+    "emptied": 0.2,
     "joined_tags": 0,
 }
 """Limits of `Expectations.drift` that hold unless others are given."""
 # The share of wrong tags says nothing if at least this share of the tags is not ranked.
 _MOST = 0.5
+# A share of fewer earlier removals says too little to stop a run by default.
+_LEAST_REMOVALS = 20
 
 
 @dataclass(frozen=True)
@@ -120,8 +127,13 @@ class RunSummary:
         Share of the rows of the last update that are gone.
     changed_share : float
         Share of the remaining rows of the last update that have changed.
+    earlier_removals : int
+        Number of tags that were removed last time, and are still listed.
     restored_share : float
-        Share of the tags removed last time, and still listed, that are no longer removed.
+        Share of these tags that are no longer removed, although nobody called them right.
+    new_removal_share : float
+        Share of the tags that are removed now, and were not last time, although nobody called them
+        wrong; 0 in the run whose answers are the first to allow this.
     emptied_share : float
         Largest share of its values that a column has lost; 1 if the column is empty now. Columns
         that were filled in less than half of the rows do not count.
@@ -159,7 +171,9 @@ class RunSummary:
     feature_drift: float | None = None
     gone_share: float = 0.0
     changed_share: float = 0.0
+    earlier_removals: int = 0
     restored_share: float = 0.0
+    new_removal_share: float = 0.0
     emptied_share: float = 0.0
     emptied_column: str = ""
     lost_share: float = 0.0
@@ -207,9 +221,10 @@ class Expectations:
         Maximum number of each kind of `Finding`.
     drift : dict from str to float, optional
         Maximum difference from the last run: "wrong_share", "tags", "new_tags", "gone_rows",
-        "changed_rows", "restored", "lost_tags", "emptied" and "joined_tags"; and from training:
-        "features". Unless named, "gone_rows" and "lost_tags" are 0.2, "changed_rows" and "emptied"
-        0.5, and "joined_tags" 0.
+        "changed_rows", "restored", "new_removals", "lost_tags", "emptied" and "joined_tags"; and
+        from training: "features". Unless named, "gone_rows", "restored" (if at least 20 tags were
+        removed last time), "new_removals", "lost_tags" and "emptied" are 0.2, "changed_rows" 0.5,
+        and "joined_tags" 0.
     """
 
     wrong_share: float | None = None
@@ -355,9 +370,14 @@ class Expectations:
                 f"drift.{name}", value, limit, f"drift.{name}: {fact}, limit {limit:g}{detail}"
             )
             for name, (value, fact, detail) in facts.items()
-            if (limit := self.drift.get(name, DEFAULT_LIMITS.get(name))) is not None
+            if (limit := self._drift_limit(name, run)) is not None
             and (value is None or value > limit)
         ]
+
+    def _drift_limit(self, name: str, run: RunSummary) -> float | None:
+        """Return the limit of a difference, by default the usual one; None if there is none."""
+        is_vague = name == "restored" and run.earlier_removals < _LEAST_REMOVALS
+        return self.drift.get(name, None if is_vague else DEFAULT_LIMITS.get(name))
 
 
 # Value, the value in words, and details.
@@ -409,6 +429,11 @@ def _facts_of_rows(run: RunSummary) -> dict[str, _Fact]:
             run.restored_share,
             f"{run.restored_share:.2%}",
             "; share of the tags that the last run removed",
+        ),
+        "new_removals": (
+            run.new_removal_share,
+            f"{run.new_removal_share:.2%}",
+            " of the tags, which the last run did not remove",
         ),
         "lost_tags": (
             run.lost_share,

@@ -5,14 +5,16 @@ Each line of the file is one answer::
     {"id": "A17", "tag": "coat", "answer": "wrong", "who": "Ada", "when": "2026-11-17T02:11:53Z",
      "columns": ["title"], "row": "5d41402abc4b2a76"}
 
-The hash `row` covers the cells of the named columns when the answer was given. An answer about a
-row that has changed since does not count, and is asked for again. Files can be concatenated; if
+The hash `row` covers the cells of the named columns when the answer was given, without regard to
+case and white space, like the features of texts. An answer about a row that has changed since does
+not count, and is asked for again. Files can be concatenated; if
 there are several answers about a tag, the latest counts. Answers to the questions of a certificate
 also hold the number of its draw, `"draw": 0`, so that the next certificate is another draw.
 """
 
 import hashlib
 import os
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -183,9 +185,17 @@ def _missing_share(cells: Sequence[Any]) -> float:
 
 
 def _row_hash(cells: Iterable[Any]) -> str:
-    """Return a hash of cells that does not depend on the format of the table."""
-    texts = ("" if is_missing(cell) else str(cell) for cell in cells)
+    """Return a hash of cells that depends neither on the format of the table nor on case or spaces.
+
+    All kinds of columns are treated alike, because commands may disagree about their kinds.
+    """
+    texts = ("" if is_missing(cell) else _plain(str(cell)) for cell in cells)
     return hashlib.sha256("\x1f".join(texts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _plain(text: str) -> str:
+    """Return a text in lower case, with single spaces, and one code for each character."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 class Carried(NamedTuple):

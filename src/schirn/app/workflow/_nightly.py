@@ -6,7 +6,8 @@ their stored probabilities. Without new answers, all verdicts on old tags stay. 
 they change only for a clear reason: a kept tag is removed if it would be removed even at a stricter
 target precision, and a removed tag is kept if it would be kept even at a looser one. As long as the
 answers have allowed no removals, there are no verdicts to keep. After retraining there are none
-either: the new model judges all rows, and the changes are listed.
+either: the new model judges all rows, and the changes are listed. Rows that lose their text cannot
+be judged, so they always keep their verdicts.
 
 Removed tags leave the table when the changes are written back. As long as their rows are unchanged,
 they stay in the state, and count with their probabilities and answers, so that the same tags are
@@ -55,7 +56,7 @@ from schirn.labels.tags import Tags
 from schirn.linalg.arrays import to_numpy
 
 _BATCH = 4000
-NEW, KEPT, REMOVED = range(3)
+NEW, KEPT, REMOVED, SPARED = range(4)
 # Old verdicts change only at a target precision that differs by this share of the allowed errors:
 # with a target of 0.9, tags are removed at 0.925 and kept again at 0.875.
 MARGIN = 0.25
@@ -86,9 +87,12 @@ class Update:
     unseen : dict from str to int
         Tags that the model does not know, with their counts; they are kept.
     featureless : list of int
-        Rows with tags but without features, such as an empty text; their tags are not judged.
+        Rows with tags but without features, such as an empty text; their tags are not judged, and
+        keep their earlier verdicts.
     removed, restored : list of (row, tag)
         Tags that are newly removed since last night, and tags that are no longer removed.
+    last_tags : list of (row, tag)
+        Tags that would be removed if they were not the last ones of their rows.
     carried : Carried
         Decisions matched to the rows of the table.
     since : list of Decision
@@ -105,6 +109,7 @@ class Update:
     featureless: list[int]
     removed: list[tuple[int, str]]
     restored: list[tuple[int, str]]
+    last_tags: list[tuple[int, str]]
     carried: Carried
     since: list[Decision]
 
@@ -167,6 +172,7 @@ def update_tags(
     decisions: Decisions | None = None,
     model_hash: str = "",
     precision: float = PRECISION,
+    keep_one: bool = True,
     vocabulary: Vocabulary | None = None,
     tag_column: str = "tags",
 ) -> Update:
@@ -191,6 +197,8 @@ def update_tags(
         those of this update.
     precision : float, default=0.9
         Target precision.
+    keep_one : bool, default=True
+        True if each row keeps at least one tag that nobody called wrong.
     vocabulary : Vocabulary, optional
         What was applied to the tags; those that it keeps are never removed.
     tag_column : str, default="tags"
@@ -212,17 +220,23 @@ def update_tags(
         model, columns, cells, departed, rows.is_blank, last, match, is_same_model
     )
     counts = last.tag_counts or tag_counts_of(cells)
-    ranking = _ranking(model, cells, judgement, counts, precision)
+    ranking = _ranking(model, cells, judgement, counts, precision).at(keep_one=keep_one)
     ranking = with_kept_tags(ranking, vocabulary)
     ranking, carried, since = _answered(ranking, decisions, rows, last.time, vocabulary)
     # A value appended for the place -1 of new tags and rows; see `TagState.find`.
     was_removed = np.r_[last.removed, False][match.place]
     is_retrained = last.is_retrained or not is_same_model
-    verdicts = _earlier_verdicts(last, match, was_removed, is_retrained)
+    featureless = _featureless(judgement, cells, len(model.label_names_))
+    # A tag that cannot be judged keeps its verdict, although its row has changed.
+    is_held = np.isin(cells.row, featureless) & (match.place >= 0)
+    is_valid = is_held | (match.is_old_tag & (not is_retrained))
+    verdicts = np.where(is_valid, _earlier_verdicts(last, match), NEW)
     # Without new answers, verdicts on old tags stay.
     is_quiet = last.summary is not None and bool(decisions and len(decisions)) and not since
-    is_settled = match.is_old_tag & ranking.judged & (is_quiet and not is_retrained)
+    is_settled = is_held | (is_valid & ranking.judged & is_quiet)
+    free = _act(ranking.at(keep_one=False), verdicts, carried, is_settled)
     ranking = _act(ranking, verdicts, carried, is_settled)
+    spared = free.removed & ~ranking.removed
     summary = _summary(ranking, last, match, was_removed)
     unseen = _unseen(summary.tag_counts, model.label_names_)
     summary = replace(
@@ -232,7 +246,7 @@ def update_tags(
         **_joined_tags(unseen, model.label_names_),
     )
     state = replace(
-        _next_state(last, rows, cells, judgement, ranking),
+        _next_state(last, rows, cells, judgement, ranking, spared),
         model=model_hash,
         time=time,
         trained=last.trained or time,
@@ -247,9 +261,10 @@ def update_tags(
         judged=judgement.rows.tolist(),
         gone=match.n_gone(last),
         unseen=unseen,
-        featureless=_featureless(judgement, cells, len(model.label_names_)),
+        featureless=featureless,
         removed=cells_of(ranking, ranking.removed & ~was_removed),
         restored=cells_of(ranking, ~ranking.removed & was_removed),
+        last_tags=cells_of(ranking, spared),
         carried=carried,
         since=[decision for decision in since if decision.answer != OPEN],
     )
@@ -285,9 +300,16 @@ def _is_fresh(marks: Marks, training: Marks, cells: Tags) -> Array:
 
 def _summary(ranking: NoisyLabels, last: TagState, match: Match, was_removed: Array) -> RunSummary:
     """Return the figures of a run, compared with the last one."""
-    is_restored = ~ranking.removed & was_removed
+    is_open = np.isnan(ranking.answer)
+    is_restored = ~ranking.removed & was_removed & is_open
+    is_new_removal = ranking.removed & ~was_removed & is_open
+    # The first answers that allow removals remove the wrong tags of all earlier nights.
+    n_tags = max(1, len(ranking.row))
+    new_removal_share = int(is_new_removal.sum()) / n_tags if last.has_limit else 0.0
     return replace(
         RunSummary.from_ranking(ranking),
+        earlier_removals=int(was_removed.sum()),
+        new_removal_share=new_removal_share,
         gone_share=match.n_gone(last) / max(1, len(last.ids)),
         changed_share=int(match.is_changed.sum()) / max(1, int((~match.is_new).sum())),
         restored_share=int(is_restored.sum()) / max(1, int(was_removed.sum())),
@@ -373,14 +395,12 @@ def _answered(
     return ranking, carried, decisions.since(when)
 
 
-def _earlier_verdicts(
-    last: TagState, match: Match, was_removed: Array, is_retrained: bool
-) -> Array:
-    """Return the verdicts of last night; after retraining, there are none to keep."""
-    if is_retrained:
-        return np.full(len(was_removed), NEW)
-    verdicts = np.where(was_removed, REMOVED, KEPT if last.has_limit else NEW)
-    return np.where(match.is_old_tag, verdicts, NEW)
+def _earlier_verdicts(last: TagState, match: Match) -> Array:
+    """Return last night's verdict on each tag; tags are new until answers allow removals."""
+    verdicts = np.full(len(last.row), KEPT if last.has_limit else NEW)
+    verdicts[last.spared] = SPARED
+    verdicts[last.removed] = REMOVED
+    return np.r_[verdicts, NEW][match.place]
 
 
 class _Judgement(NamedTuple):
@@ -408,7 +428,12 @@ class _Judgement(NamedTuple):
 
 
 def _next_state(
-    last: TagState, rows: RowContent, cells: Tags, judgement: _Judgement, ranking: NoisyLabels
+    last: TagState,
+    rows: RowContent,
+    cells: Tags,
+    judgement: _Judgement,
+    ranking: NoisyLabels,
+    spared: Array,
 ) -> TagState:
     """Return the starting point of the next update: rows, tags, and what was judged of them."""
     marks = marks_of(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
@@ -429,6 +454,7 @@ def _next_state(
         probability=np.r_[judgement.probability, departed.confidence],
         removed=np.r_[ranking.removed, is_departed[len(cells.row) :]],
         departed=is_departed,
+        spared=np.r_[spared, np.zeros(len(departed), bool)],
         has_limit=last.has_limit or ranking.worklist.limit(ranking.precision) > 0,
         is_retrained=False,
     )
@@ -582,11 +608,12 @@ def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) 
     margin = MARGIN * (1 - ranking.precision)
     position = np.full(len(ranking.row), len(work.order))
     position[work.order] = np.arange(len(work.order))
-    targets = {NEW: 0.0, KEPT: margin, REMOVED: -margin}
-    limits = [work.limit(ranking.precision + targets[verdict]) for verdict in (NEW, KEPT, REMOVED)]
+    targets = {NEW: 0.0, KEPT: margin, REMOVED: -margin, SPARED: -margin}
+    limits = [work.limit(ranking.precision + target) for target in targets.values()]
     chosen = position < np.array(limits)[was]
     has_answers = len(work.whole.answered) > 0
-    chosen = np.where(is_settled | (not has_answers), was == REMOVED, chosen)
+    was_chosen = (was == REMOVED) | (was == SPARED)
+    chosen = np.where(is_settled | (not has_answers), was_chosen, chosen)
     was = was.copy()
     # An answer from before the row changed holds until somebody answers again.
     answers = {cell: decision.answer for cell, decision in carried.changed.items()}

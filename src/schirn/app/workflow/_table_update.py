@@ -216,6 +216,7 @@ class TableUpdate:
             decisions=self.decisions,
             model_hash=model_hash,
             precision=self.options.precision,
+            keep_one=not self.options.allow_empty,
             vocabulary=self.source.vocabulary,
             tag_column=self.source.labels,
         )

@@ -25,7 +25,7 @@ from schirn.labels.tags import Tags, read_tags
 from schirn.linalg.arrays import to_numpy
 
 _FORMAT = "schirn-state"
-_VERSION = 3
+_VERSION = 4
 # Maximum number of features whose means are compared, and of rows for the means in training.
 _MOST_FEATURES = 200
 _MOST_ROWS = 5000
@@ -112,6 +112,8 @@ class TagState:
     removed : (m,) bool array
     departed : (m,) bool array
         Tags that were removed and have left the table since.
+    spared : (m,) bool array
+        Tags that stay only because they are the last ones of their rows.
     training_rows, training_tags : uint64 arrays
         Checksums of the rows of the training table with their content, and of their tags.
     has_limit : bool
@@ -140,6 +142,7 @@ class TagState:
     probability: Array = field(default_factory=lambda: np.zeros(0))
     removed: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
     departed: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    spared: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
     training_rows: Array = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     training_tags: Array = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     has_limit: bool = False
@@ -362,7 +365,7 @@ def state_after_training(
     X : array or CSR matrix
         Features of the rows.
     last : TagState, optional
-        The previous state; verdicts on unchanged rows stay.
+        The previous state; verdicts on rows that are unchanged or empty stay.
     model_hash : str
         Hash of the model file.
 
@@ -375,7 +378,8 @@ def state_after_training(
     if scores is None:
         scores = model.held_out_scores(X)
     p = np.array(model.calibration_.probability(to_numpy(scores)))
-    p[rows.is_blank | rows_without_features(X)] = np.nan
+    is_empty = rows.is_blank | rows_without_features(X)
+    p[is_empty] = np.nan
     time = utc_now()
     last = last or TagState()
     cells = number_tags(tags, model.label_names_)
@@ -384,7 +388,8 @@ def state_after_training(
     row = np.r_[cells.row, departed.row]
     column = np.r_[cells.column, departed.column]
     is_departed = np.arange(len(row)) >= len(cells.row)
-    removed = match.is_same[cells.row] & np.r_[last.removed, False][match.place]
+    keeps_verdicts = match.is_same | is_empty
+    removed = keeps_verdicts[cells.row] & np.r_[last.removed, False][match.place]
     marks = marks_of(rows.ids, rows.hashes, cells.names, cells.row, cells.column)
     return replace(
         last,
@@ -400,6 +405,7 @@ def state_after_training(
         probability=values_of_cells(np.asarray(p), row, column),
         removed=np.r_[removed, is_departed[len(removed) :]],
         departed=is_departed,
+        spared=np.zeros(len(row), dtype=bool),
         training_rows=marks.rows,
         training_tags=marks.tags,
         tag_counts=tag_counts_of(cells),
