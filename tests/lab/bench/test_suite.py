@@ -314,8 +314,8 @@ def test_a_suite_has_a_folder_and_a_first_part(short, tmp_path, monkeypatch, cap
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--suite", "pml-2", "--datasets", "birds:3"], "either --datasets or a --suite"),
-        ([], "either --datasets or a --suite"),
+        (["--suite", "pml-2", "--datasets", "birds:3"], "either --datasets or --suite"),
+        ([], "either --datasets or --suite"),
         (["--suite", "pml-2", "--folds", "3"], "a suite fixes --folds"),
         (["--suite", "pml-2", "--param", "Sieve.lam=1"], "a suite fixes --param"),
         (["--suite", "pml-2", "--part", "smal"], "no part 'smal'.*small"),
