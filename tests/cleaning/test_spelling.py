@@ -24,6 +24,7 @@ from schirn.cleaning._spelling import alike_pairs, is_one_name, name_key, spelli
         ("стол", "столы", "ending"),
         ("lighting", "ligthing", "typing error"),
         ("weather", "wether", "typing error"),
+        ("japanese", "japansee", "typing error"),
     ],
 )
 def test_names_that_are_spelled_alike(name, other, spelling):

@@ -95,6 +95,9 @@ def spelling_of(first: str, second: str) -> str:
         return "order of words"
     if first_plain in _singulars(second) or second_plain in _singulars(first):
         return PLURAL
+    # Swapped letters are no ending, even if they are the last ones.
+    if _is_swap(first_plain, second_plain):
+        return "typing error"
     if _share_stem(first_plain, second_plain):
         return "ending"
     if _is_typing_error(first_plain, second_plain):
@@ -228,20 +231,29 @@ def _deletions(key: str) -> Iterable[str]:
         yield key[:k] + key[k + 1 :]
 
 
+def _is_swap(first: str, second: str) -> bool:
+    """Check whether two neighbouring letters of a long name are swapped."""
+    wrong, right = _difference(first, second)
+    is_long = min(len(first), len(second)) >= _LONG_NAME
+    return is_long and len(wrong) == 2 and wrong == right[::-1] and wrong.isalpha()
+
+
 def _is_typing_error(first: str, second: str) -> bool:
-    """Check whether one letter is missing, extra, wrong, or swapped with its neighbour."""
+    """Check whether one letter of a long name is missing, extra or wrong."""
     short, long = sorted((first, second), key=len)
     if len(short) < _LONG_NAME - 1 or len(long) < _LONG_NAME or len(long) - len(short) > 1:
         return False
+    wrong, right = _difference(short, long)
+    return len(right) <= 1 and (wrong + right).isalpha()
+
+
+def _difference(first: str, second: str) -> tuple[str, str]:
+    """Return the parts of two strings between their common beginning and their common end."""
+    shortest = min(len(first), len(second))
     start = 0
-    while start < len(short) and short[start] == long[start]:
+    while start < shortest and first[start] == second[start]:
         start += 1
     end = 0
-    while end < len(short) - start and short[-1 - end] == long[-1 - end]:
+    while end < shortest - start and first[-1 - end] == second[-1 - end]:
         end += 1
-    wrong = short[start : len(short) - end]
-    right = long[start : len(long) - end]
-    if not (wrong + right).isalpha():
-        return False
-    is_swap = len(wrong) == 2 and wrong == right[::-1]
-    return len(right) <= 1 or is_swap
+    return first[start : len(first) - end], second[start : len(second) - end]
