@@ -388,7 +388,7 @@ def test_rows_without_predicted_tags_are_counted(tmp_path, capsys):
     assert main([*argv, "--threshold", "top-1"]) == 0
     assert "got no tag" not in capsys.readouterr().err
     new = tmp_path / "new.csv"
-    new.write_text("text\nsand and waves\n\"something else\"\nsnow and rocks\n")
+    new.write_text('text\nsand and waves\n"something else"\nsnow and rocks\n')
     argv = ["predict", model, str(new), "-o", out]
     for extra in ([], ["--json"]):
         assert main([*argv, *extra]) == 0

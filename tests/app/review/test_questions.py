@@ -536,7 +536,10 @@ def test_the_terminal_takes_a_question_mark_and_names_its_keys(swapped, capsys, 
     allowed = "is not one of the answers: y (yes), n (no), u (unsure), b (back), q (quit)"
     lines = [line for line in capsys.readouterr().out.splitlines() if allowed in line]
     assert lines == [f"{text} {allowed}" for text in ("'maybe'", "'not sure'", "''")]
-    status = {name: swapped.status[step.tags[0]] for name, step in zip("uyn", swapped.history, strict=True)}
+    status = {
+        name: swapped.status[step.tags[0]]
+        for name, step in zip("uyn", swapped.history, strict=True)
+    }
     assert status == {"u": SKIP, "y": KEEP, "n": DROP}
 
 

@@ -233,9 +233,7 @@ def _predict_blocks(
     return rows.n_rows, (), Counter(), n_bare
 
 
-def _predict(
-    args: argparse.Namespace, model: Any, notes: dict[str, Any]
-) -> _Result:
+def _predict(args: argparse.Namespace, model: Any, notes: dict[str, Any]) -> _Result:
     """Predict all rows at once; write the output."""
     stage("reading the rows")
     table = _new_table(args, model)

@@ -384,7 +384,8 @@ class TagTable:
         If removals were requested without answers, a note in the changed rows says "not checked".
 
         Tags that are neither judged nor answered have no confidence. Cells without changes stay
-        unchanged. Columns of tags hold lists if the tags are lists; columns of confidences hold dictionaries if the format supports them, otherwise strings.
+        unchanged. Columns of tags hold lists if the tags are lists; columns of confidences hold
+        dictionaries if the format supports them, otherwise strings.
 
         Parameters
         ----------
