@@ -54,8 +54,7 @@ def track(
     minor : bool
         Whether the loop only prepares what takes long, so that its share says nothing.
     may_stop : bool
-        Whether the loop may end before the last item, so that the time left is at most what is
-        said.
+        Whether the loop may end before the last item, so that perhaps less time is left.
     """
     display = _DISPLAY.get()
     if total is None and isinstance(items, Sized):
@@ -238,9 +237,9 @@ class Display:
         if share is not None:
             parts.append(f"{int(100 * share)}%")
         if seconds is not None:
-            about = "at most" if levels[0].may_stop else "about"
             where = " in this step" if levels[0].left is None else ""
-            parts.append(f"{about} {duration(max(seconds, 1.0))} left{where}")
+            less = ", perhaps less" if levels[0].may_stop else ""
+            parts.append(f"about {duration(max(seconds, 1.0))} left{where}{less}")
         elif levels or doing:
             parts.append("time left unknown")
         if levels and doing:
@@ -305,17 +304,21 @@ def _share(levels: tuple[Level, ...]) -> float:
 
 
 def _left(levels: tuple[Level, ...], time_now: float) -> float | None:
-    """Seconds left of the outermost loop, if known."""
+    """Seconds left of the outermost loop; None if unknown, or if they should be over."""
     share = _share(levels)
     if not levels or (levels[0].left is None and not share):
         return None
     first = levels[0]
     if first.left is not None:
-        return max(first.left - (time_now - first.seen), 0.0)
+        seconds = first.left - (time_now - first.seen)
+        return seconds if seconds > 0 else None
     expected = (max(level.seen for level in levels if level.done) - first.start) / share
-    # A pass may exceed its expected time, but passes not yet begun still take theirs.
-    to_come = expected * max((first.total or 0) - first.done - 1, 0) / (first.total or 1)
-    return max(first.start + expected - time_now, to_come)
+    # While a pass exceeds its expected time, those not yet begun are expected to take as long as
+    # the mean of those so far.
+    to_come = max((first.total or 0) - first.done - 1, 0)
+    slower = (time_now - first.start) / (first.done + 1) * to_come
+    seconds = max(first.start + expected - time_now, slower)
+    return seconds if seconds > 0 else None
 
 
 def _rich_bar(display: Display) -> Any:

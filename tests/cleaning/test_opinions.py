@@ -79,7 +79,10 @@ def test_a_voice_says_how_good_it_was_and_whether_it_counts():
     heard = ranking.with_opinions({"model": matrix(ranking, voice(right, 0, 0.9))})
     (before,) = heard.voices()
     assert not before.is_heard
-    assert before.sentence.startswith(f"model: {len(right):,} opinions, without influence, since")
+    start = (
+        f"model: {len(right):,} opinions, none about an answered tag yet, without influence, since"
+    )
+    assert before.sentence.startswith(f"{start} they agree with the ranking no more than chance")
     (after,) = answered(answered(heard, right), right).voices()
     assert after.is_heard
     share = f"({after.agreement:.0%}; 90%"

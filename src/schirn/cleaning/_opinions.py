@@ -77,10 +77,12 @@ class Voice(NamedTuple):
                 f", {self.n_agree:,} of {self.n_answered:,} agree with your answers "
                 f"({self.agreement:.0%}; 90% interval: {low:.0%} to {high:.0%})"
             )
+        else:
+            words += ", none about an answered tag yet"
         if not self.is_heard:
+            rest = "the ranking and the answers" if self.n_answered else "the ranking"
             words += (
-                ", without influence, since they agree with the ranking and the answers no more "
-                "than chance explains"
+                f", without influence, since they agree with {rest} no more than chance explains"
             )
         return f"{words}."
 

@@ -128,6 +128,21 @@ def test_rows_with_a_repeated_id_are_numbered_everywhere(table, capsys):
     assert "id" not in json.loads(capsys.readouterr().out)["suspects"][0]
 
 
+def test_a_weak_ranking_says_at_once_what_helps(table, tmp_path, capsys, monkeypatch):
+    advice = "columns not used: description; try --text code,description"
+    assert main(["clean", str(table), "--text", "code"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "few removals are likely unless very many tags are wrong" in printed
+    assert advice in printed
+    folder = str(tmp_path / "p")
+    argv = ["review", str(table), "--text", "code", "--project", folder, "--terminal"]
+    monkeypatch.setattr("builtins.input", lambda *_: "q")
+    assert main(argv) == 0
+    assert advice in capsys.readouterr().out
+    assert main(["clean", str(table), "--text", "description"]) == 0
+    assert "few removals are likely" not in " ".join(capsys.readouterr().out.split())
+
+
 def test_columns_that_could_help_are_named_if_nothing_can_be_removed(table, tmp_path, capsys):
     path = tmp_path / "q.csv"
     argv = ["clean", str(table), "--text", "code", "--method", "CandidateRidge"]

@@ -88,6 +88,28 @@ def test_keys_can_be_switched_off_and_modifiers_are_left_alone(driver, server):
     assert server.session.sequence == 1
 
 
+def test_few_answers_give_no_bounds_of_the_wrong_tags_left(driver, tmp_path):
+    labels = ["dog", "cat", "sea"]
+    items = [
+        (f"item {i}", f"Row {i}", {labels[i % 3]: 0.3 + i / 200, labels[(i + 1) % 3]: 0.6})
+        for i in range(60)
+    ]
+    folder = write_project(tmp_path / "many", items, labels)
+    keep_all(folder)
+    with ThreadServer(open_session(folder)) as server:
+        driver.get(server.address)
+        for number in range(12):
+            wait(driver, "counts", f"{number} of 50 questions answered")
+            if number in (4, 9):
+                assert "answer more to learn how many wrong" in text(driver, "target-line")
+                assert server.session.known()["trade_off"][0]["left"] is not None
+            press(driver, "kd"[number % 2])
+        wait(driver, "counts", "12 of 50 questions answered")
+        assert "answer more" not in text(driver, "target-line")
+        assert "wrong tags would stay" in text(driver, "target-line")
+        driver.get("about:blank")
+
+
 def test_two_tabs(driver, server):
     with no_news(driver):
         driver.get(server.address)

@@ -34,11 +34,13 @@ from schirn.app.cli._reading import (
     check_opinions,
     check_outputs,
     describe_decisions,
+    early_advice,
     expected_removals,
     no_other_additions,
     no_others,
     other_targets,
     unmet,
+    unused_text,
     write_changes,
 )
 from schirn.app.tables import KINDS, Expectations, Violation, is_database
@@ -415,6 +417,7 @@ class _Result:
             "rules": self.rules,
             "not ranked": f"{number(n_unjudged, 'tag')}, {_UNJUDGED}" if n_unjudged else "",
             "ranking": f"{planted} suspicious 10% ({_compared(caught or 0)})" if is_tested else "",
+            "outlook": "" if ranking.n_answers else early_advice(cleaning),
             "decisions": self.decisions,
             "wrong tags": ranking.sentence,
             "removed": f"{summary['removed']:,} ({percent(summary['removed_share'])} of the tags)"
@@ -450,11 +453,7 @@ def _more_removals(cleaning: TableCleaning) -> str:
     reason = no_others(cleaning.ranking)
     if not reason:
         return ""
-    used, unused = cleaning.source.more_text()
-    if not unused:
-        return reason
-    columns = ",".join([*used, *unused])
-    return f"{reason}; columns not used: {', '.join(unused)}; try --text {shlex.quote(columns)}"
+    return "; ".join(filter(None, (reason, unused_text(cleaning))))
 
 
 def _row_name(cleaning: TableCleaning, row: int) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from schirn.app.workflow import (
     LABEL_STUDIO,
     Carried,
     Decisions,
+    TableCleaning,
     TagTable,
     config_path,
     has_answers,
@@ -33,6 +35,9 @@ from schirn.program.output import note, number
 
 UNEXPECTED = 4
 """Exit code for a table that does not meet its expectations."""
+# Share of the planted tags among the most suspicious 10%, below which few removals are likely. It
+# is also low if wrong tags of the table fill these 10%, so a higher limit would be too strict.
+_WEAK = 0.25
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 _SUFFIXES = {
     "list of changes": (".csv",),
@@ -314,6 +319,50 @@ def other_targets(ranking: NoisyLabels) -> str:
         for line in lines
         if line.unanswered
     )
+
+
+def unused_text(cleaning: TableCleaning) -> str:
+    """Name columns of text that are not learned from, and the option to use them.
+
+    Parameters
+    ----------
+    cleaning : TableCleaning
+        The cleaning of the table.
+
+    Returns
+    -------
+    str
+        An empty string if there are none.
+    """
+    used, unused = cleaning.source.more_text()
+    if not unused:
+        return ""
+    columns = shlex.quote(",".join([*used, *unused]))
+    return f"columns not used: {', '.join(unused)}; try --text {columns}"
+
+
+def early_advice(cleaning: TableCleaning) -> str:
+    """Return what can be said about the removals before any question is answered.
+
+    Parameters
+    ----------
+    cleaning : TableCleaning
+        The cleaning of the table.
+
+    Returns
+    -------
+    str
+        An empty string if the ranking finds tags put on random rows, and uses all texts.
+    """
+    caught = cleaning.ranked.planted_among_suspects()
+    parts = []
+    if caught < _WEAK:
+        parts.append(
+            "few removals are likely unless very many tags are wrong, because this ranking finds "
+            "little; more columns, an --encoder or rules for frequent tags can help"
+        )
+    parts.append(unused_text(cleaning))
+    return "; ".join(filter(None, parts))
 
 
 def check_opinions(paths: Iterable[str]) -> None:

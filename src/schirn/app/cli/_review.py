@@ -19,6 +19,7 @@ from schirn.app.cli._reading import (
     Outputs,
     check_opinions,
     check_outputs,
+    early_advice,
     write_changes,
 )
 from schirn.app.cli._terminal import ask
@@ -153,6 +154,8 @@ def _project(args: argparse.Namespace, options: CleaningOptions) -> tuple[str, S
         cleaning.on_note = lambda sentence: note(f"note: {sentence}")
         session = begin_review(cleaning, folder)
     say(cleaning.ranked.sentence)
+    if advice := early_advice(cleaning):
+        say(f"{advice[0].upper()}{advice[1:]}.")
     return folder, session
 
 

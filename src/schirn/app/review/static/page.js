@@ -8,6 +8,8 @@ const KEYS = { k: () => decide("keep"), d: () => decide("drop"), s: () => decide
 // A second press could hit the next question, which the person has not seen yet.
 const NEVER_WAITS = ["keep", "drop", "skip", "swap"];
 const POLL_MS = 3000;
+// With fewer answers, the bounds of the number of wrong tags are too wide to be of use.
+const MOST_VAGUE = 10;
 
 let state = null;
 // What to ask next.
@@ -160,7 +162,7 @@ function ruleWords(label, rule) {
 }
 
 // What each target would do; it may be changed at any time.
-function showTargets({ trade_off: lines, precision, by_rule: byRule }) {
+function showTargets({ trade_off: lines, precision, answers, by_rule: byRule }) {
   $("targets").hidden = !lines.length;
   if (!lines.length) return;
   const targets = lines.some((line) => line.precision === precision) ? lines : [{ precision }, ...lines];
@@ -169,13 +171,17 @@ function showTargets({ trade_off: lines, precision, by_rule: byRule }) {
   const parts = [];
   if (removed !== undefined) parts.push(`${tags(removed)} would go`);
   if (removed && right) parts.push(`${percent(right)} of them correctly`);
-  if (left) parts.push(`${bounds(left)} wrong tags would stay`);
+  const isVague = answers < MOST_VAGUE;
+  if (left && !isVague) parts.push(`${bounds(left)} wrong tags would stay`);
   if (byRule) parts.push(`besides ${tags(byRule)} removed by rule`);
-  say([`Target ${percent(precision)}`, parts.join(", ")].filter(Boolean).join(": "), "target-line");
+  const more = isVague ? "answer more to learn how many wrong tags would stay" : "";
+  const effect = [parts.join(", "), more].filter(Boolean).join("; ");
+  say([`Target ${percent(precision)}`, effect].filter(Boolean).join(": "), "target-line");
   const most = Math.max(1, ...lines.map((line) => line.removed));
   const active = document.activeElement;
   const focus = active && active.name === "target" && active.value;
-  $("target-rows").replaceChildren(...targets.map((line) => targetRow(line, line === chosen, most)));
+  const shown = isVague ? targets.map((line) => ({ ...line, left: null })) : targets;
+  $("target-rows").replaceChildren(...shown.map((line) => targetRow(line, line.precision === precision, most)));
   const again = focus && $("target-rows").querySelector(`input[value="${focus}"]`);
   if (again) again.focus();
 }
