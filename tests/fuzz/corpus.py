@@ -190,6 +190,7 @@ def _scores() -> list[bytes]:
 
 
 LABELS = ["dog", "cat", "beach"]
+REVIEWED = b"id,text,tags\na,,dog;cat\nb,<b>,beach\n"
 
 
 def _project() -> list[bytes]:
@@ -198,6 +199,7 @@ def _project() -> list[bytes]:
     table = {"file": "table.csv", "column": "tags", "separator": ";", "text": ["text"]}
     table["content"] = []
     table["vocabulary"] = []
+    table["sha256"] = hashlib.sha256(REVIEWED).hexdigest()
     head = {"format": "schirn-review", "version": 6, "labels": LABELS, "table": table}
     head |= {"method": "Sieve", "ids": ["a", "b"], "texts": ["", "<b>"]}
     head |= {"precision": 0.9, "keep_one": True, "opinions": []}
@@ -227,7 +229,7 @@ def write_review(folder: Path) -> None:
     """Write a review project without decisions."""
     (folder / "project.json").write_bytes(corpus("project")[0])
     (folder / "tags.npz").write_bytes(corpus("review_tags")[0])
-    (folder / "table.csv").write_text("id,text,tags\na,,dog;cat\nb,<b>,beach\n")
+    (folder / "table.csv").write_bytes(REVIEWED)
 
 
 def _journal() -> list[bytes]:

@@ -378,7 +378,7 @@ def test_the_program_talks_to_a_project(studio, table, tmp_path, capsys, monkeyp
     copy = tmp_path / "cleaned.csv"
     assert clean(table, *where, "-o", copy) == 0
     printed = "".join(capsys.readouterr())
-    assert "read 25 answers of project 3" in printed
+    assert "read 25 answers from project 3" in printed
     assert sum(bool(row["tags_removed"]) for row in read_csv(copy)) >= 1
 
 
