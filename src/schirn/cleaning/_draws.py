@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 
-@dataclass(eq=False)
+@dataclass
 class DrawLedger:
     """Numbers of the draws of certificates that have answers.
 
