@@ -262,6 +262,11 @@ def header_delimiter(path: str | os.PathLike[str]) -> str | None:
 def check_columns(path: Path, columns: Sequence[str]) -> None:
     """Raise DataError if two columns have the same name."""
     name, times = Counter(columns).most_common(1)[0] if columns else ("", 0)
+    if times > 1 and not name.strip():
+        raise DataError(
+            f"{path}: {times:,} columns have no name; name them, or, if the header is in another "
+            f"row, remove the rows above it"
+        )
     if times > 1:
         raise DataError(f"{path}: {times:,} columns are called {brief(name)}; rename them")
 

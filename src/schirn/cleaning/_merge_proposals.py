@@ -169,7 +169,10 @@ def propose_merges(use: TagUse) -> list[VocabularyLine]:
     first = np.where(is_sure_name, use.counts[pairs.frequent], 0)
     # Of equally frequent ones, to the one that is the target of all others.
     target = np.where(is_sure_name, pairs.frequent, -1)
-    order = np.lexsort((pairs.rare, -use.counts[pairs.rare], -confidence, -target, -first))
+    # Otherwise the nearest spelling comes first.
+    is_far = ~np.isin(pairs.spelling, list(SAME_NAME))
+    n_rare = use.counts[pairs.rare]
+    order = np.lexsort((pairs.rare, -n_rare, is_far, -confidence, -target, -first))
     target_of: dict[int, int] = {}
     lines = []
     for k in order.tolist():

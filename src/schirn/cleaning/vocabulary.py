@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from schirn._files import brief
 from schirn._input import OneOf, is_missing
-from schirn.cleaning._spelling import is_one_name
+from schirn.cleaning._spelling import PLURAL, is_one_name, spelling_of
 from schirn.cleaning.policy import ASK, DROP, KEEP, RULES
 from schirn.exceptions import InputError
 from schirn.labels.cells import TagCells
@@ -96,6 +96,20 @@ class VocabularyLine:
     def is_accepted(self) -> bool:
         """True if the answer is yes; "keep" lines need no answer."""
         return self.accept == "yes" or (self.action == "keep" and self.accept == "")
+
+    @property
+    def reason(self) -> str:
+        """Sentence that explains the changes by the line, such as "poodle implies dog"."""
+        if self.action == "merge":
+            spelling = spelling_of(self.tag, self.target)
+            noun = "form" if spelling in (PLURAL, "ending") else "spelling" if spelling else "name"
+            kind = f" ({spelling})" if spelling else ""
+            return f"{self.tag} is another {noun} of {self.target}{kind}"
+        verb = {"imply": "implies", "exclude": "excludes"}.get(self.action)
+        if verb is not None:
+            return f"{self.tag} {verb} {self.target}"
+        verb = {"drop": "is dropped", "split": "has two meanings", "keep": "is kept"}[self.action]
+        return f"{self.tag} {verb}"
 
     def __str__(self) -> str:
         rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"

@@ -81,12 +81,34 @@ def test_all_spellings_are_accepted_at_once(tmp_path, capsys):
         csv.writer(stream).writerows([("text", "tags"), *rows])
     output = str(tmp_path / "v.csv")
     words = ["vocabulary", str(path), "--labels", "tags", "--text", "text", "--number", "2"]
+    words += ["--once"]
     assert main([*words, "--accept", "spelling", "-o", output]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"(\d+) proposals in all; --number \1 lists them", printed)
     vocabulary = read_vocabulary(output)
     assert vocabulary.merges == {"Node": "node", "NODE": "node"}
     assert len(vocabulary.open) == 2
+
+
+def test_the_summary_counts_all_proposals_and_names_the_next_step(tmp_path, capsys):
+    path = tmp_path / "items.csv"
+    names = ["Node" if k % 9 == 0 else "node" for k in range(80)]
+    rows = [(f"t{k % 7} w{k % 5}", f"{name};x{k % 7}") for k, name in enumerate(names)]
+    rows += [(f"word{k}", f"once{k};{'NODE' if k < 2 else 'node'}") for k in range(6)]
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([("text", "tags"), *rows])
+    words = ["vocabulary", str(path), "--labels", "tags", "--text", "text"]
+    assert main([*words, "--number", "1"]) == 0
+    printed = capsys.readouterr()
+    assert re.search(r"^proposals +2 merge", printed.out, re.M)
+    assert "6 tags are used once; --once proposes to drop them" in printed.out
+    assert "--accept spelling accepts 2 merges of one name in several spellings" in printed.err
+    assert main([*words, "--once", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["proposals"]["drop"], document["used_once"]) == (6, 0)
+    assert [line["tag"] for line in document["lines"]][-6:] == [f"once{k}" for k in range(6)]
+    assert main([*words, "--accept", "spelling"]) == 0
+    assert "--accept spelling" not in capsys.readouterr().err
 
 
 def test_rows_with_the_same_text(tmp_path, capsys):
@@ -118,9 +140,11 @@ def test_rows_with_the_same_text(tmp_path, capsys):
 
 
 def test_json(table, tmp_path, capsys):
-    assert run("vocabulary", table, "--text", "title", "--json", "--number", "3") == 0
+    assert run("vocabulary", table, "--text", "title", "--json", "--number", "1") == 0
     document = json.loads(capsys.readouterr().out)
-    assert len(document["lines"]) == sum(document["proposals"].values()) <= 3
+    assert len(document["lines"]) == 1
+    assert sum(document["proposals"].values()) == 1 + document["more_proposals"] > 1
+    assert document["used_once"] == 0
     assert set(document["lines"][0]) == {
         *("action", "tag", "target", "rows", "rows_target", "both", "evidence", "accept"),
     }

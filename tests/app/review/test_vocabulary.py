@@ -76,7 +76,8 @@ def test_accepted_lines_change_the_table_when_it_is_written(session, tmp_path):
     assert tags_of(session, tmp_path) == BEFORE | after
     reasons = {change.why for change in session.changes()}
     assert reasons == {
-        *("line 2 of the vocabulary", "line 3 of the vocabulary"),
+        "Dog is another spelling of dog (case); line 2 of the vocabulary",
+        "poodle implies dog; line 3 of the vocabulary",
         "a rule drops every misc",
     }
 
@@ -284,7 +285,7 @@ def test_a_suggestion_brings_its_parent(tmp_path):
     additions = [change for change in session.changes() if change.row == 4]
     assert [change.why for change in additions] == [
         "added by a person",
-        "line 3 of the vocabulary",
+        "poodle implies dog; line 3 of the vocabulary",
     ]
     session.journal.close()
 
@@ -452,6 +453,22 @@ def test_the_latest_answer_about_a_tag_counts(tmp_path, seed):
     assert list(again.changes()) == list(final)
 
 
+def test_proposals_that_are_not_listed_are_counted(tmp_path):
+    names = [f"{chr(97 + k // 26)}{chr(97 + k % 26)}ology" for k in range(130)]
+    items = [(f"i{k}", f"text {k}", [names[k]]) for k in range(130)]
+    items += [(f"j{k}", f"text {k}", [names[k].upper()]) for k in range(130)]
+    items += [("k", "text", ["once"])]
+    session = open_session(make(tmp_path / "project", items, lines=()))
+    assert session.propose() == 100
+    assert session.vocabulary_view()["counts"]["more"] == session.view()["vocabulary"]["more"] == 30
+    session.undo(session.sequence)
+    assert session.vocabulary_view()["counts"]["more"] == 0
+    record = {"action": "propose", "lines": [], "more": -1}
+    with pytest.raises(InputError, match="'more' must be a number of proposals, not -1"):
+        session.act(record, session.sequence)
+    session.journal.close()
+
+
 def test_proposals_are_added_and_rejected_ones_do_not_come_back(tmp_path):
     items = []
     for i in range(60):
@@ -493,7 +510,10 @@ def test_a_damaged_record_is_named(tmp_path):
 
 def test_the_view_shows_lines_with_their_effect_and_examples(session):
     view = session.vocabulary_view()
-    assert view["counts"] == {"open": 4, "accepted": 0, "rejected": 0, "settled": 0}
+    assert view["counts"] == {
+        **{"open": 4, "accepted": 0, "rejected": 0, "settled": 0},
+        "more": 0,
+    }
     current = view["current"]
     assert (current["number"], current["question"]) == (2, "Are these two names of one thing?")
     assert current["effect"] == "“Dog” becomes “dog” in 2 rows."

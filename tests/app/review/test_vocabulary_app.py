@@ -69,7 +69,8 @@ def test_lines_are_answered_and_undone(client, session, tmp_path):
     # The other page knows it, and can undo it.
     state = client.get("/api/state").json()
     # The target of an accepted line is no longer to be split.
-    assert state["vocabulary"] == {"open": 1, "accepted": 1, "rejected": 1, "settled": 1}
+    counts = {"open": 1, "accepted": 1, "rejected": 1, "settled": 1}
+    assert state["vocabulary"] == {**counts, "more": 0}
     body = {"action": "undo", "of": 4, "seen": 4}
     assert client.post("/api/decide", json=body).json()["vocabulary"]["accepted"] == 0
 
@@ -185,7 +186,7 @@ def test_kill_9_loses_no_answer(tmp_path):
         server.process.wait()
     with Server(folder) as server:
         counts = server.request("/api/vocabulary")["counts"]
-        assert counts == {"open": 1, "accepted": 2, "rejected": 1, "settled": 0}
+        assert counts == {"open": 1, "accepted": 2, "rejected": 1, "settled": 0, "more": 0}
     session = open_session(folder, write=False)
     assert [line.accept for line in session.vocabulary()] == ["yes", "no", "yes", ""]
 

@@ -246,6 +246,10 @@ def test_rows_of_another_length_and_columns_of_one_name(tmp_path):
     (tmp_path / "t.csv").write_text("x,x,tags\n1,2,NA\n")
     with pytest.raises(DataError, match="2 columns are called 'x'; rename them"):
         read_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("Our shop,,\nx,y,tags\n1,2,NA\n")
+    told = "2 columns have no name; name them, or, if the header is in another row, remove the rows"
+    with pytest.raises(DataError, match=told):
+        read_table(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -96,3 +96,21 @@ def test_a_vocabulary_is_applied_once_and_undone_exactly(kind, tmp_path):
     run()
     # About one change per table, so that the run is not one of empty vocabularies.
     assert n_changes > 100
+
+
+def test_changes_explain_the_lines_that_cause_them():
+    lines = [
+        VocabularyLine("merge", "React", "react", accept="yes", number=208),
+        VocabularyLine("merge", "utils", "util", accept="yes"),
+        VocabularyLine("merge", "q4711", "util", accept="yes"),
+        VocabularyLine("imply", "react-component", "react", accept="yes"),
+        VocabularyLine("drop", "misc", accept="yes"),
+    ]
+    rows = [["React"], ["utils"], ["q4711"], ["react-component"], ["misc"]]
+    assert [change.why for change in with_vocabulary([], rows, Vocabulary(lines))] == [
+        "React is another spelling of react (case); line 208 of the vocabulary",
+        "utils is another form of util (plural); line 2 of the vocabulary",
+        "q4711 is another name of util; line 3 of the vocabulary",
+        "react-component implies react; line 4 of the vocabulary",
+        "misc is dropped; line 5 of the vocabulary",
+    ]

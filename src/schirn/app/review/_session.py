@@ -359,7 +359,7 @@ class Session(ReviewState):
                 "last": _describe_step(self.history[-1]) if self.history else None,
                 "progress": self._progress(),
                 "known": self.known(order),
-                "vocabulary": self.room.counts(),
+                "vocabulary": {**self.room.counts(), "more": self.n_more_proposals},
             }
 
     def known(self, order: str = FIRST) -> dict[str, Any]:
@@ -512,10 +512,18 @@ class Session(ReviewState):
                 lines = self.room.news(proposed.open)
                 if lines:
                     record = {"action": PROPOSE, "lines": proposal_records(lines)}
+                    record["more"] = sum(not line.is_used_once for line in proposed.unlisted)
                     self.act(record, self.sequence)
             return len(lines)
         finally:
             self._proposing.release()
+
+    @property
+    def n_more_proposals(self) -> int:
+        """Number of proposals that were left out of the list when they were last looked for."""
+        records = (step.record for step in reversed(self.history))
+        latest = next((record for record in records if record["action"] == PROPOSE), {})
+        return int(latest.get("more", 0))
 
     def vocabulary_view(
         self,
@@ -658,8 +666,8 @@ class Session(ReviewState):
             if answer is not None:
                 about = self._certainty(answer.tag, "addition")
             else:
-                line = self.room.renaming[row.line_of[name]].number
-                about = (None, f"line {line} of the vocabulary")
+                line = self.room.renaming[row.line_of[name]]
+                about = (None, f"{line.reason}; line {line.number} of the vocabulary")
             yield Change(row.row, "addition", "", name, *about)
 
     def write_table(self, path: str | os.PathLike[str]) -> None:

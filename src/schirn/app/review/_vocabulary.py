@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import Record, brief
-from schirn._input import Array
+from schirn._input import Array, is_count
 from schirn.app.review._project import Project
 from schirn.cleaning import Vocabulary, VocabularyLine
 from schirn.cleaning.policy import DROP, KEEP
@@ -337,7 +337,8 @@ class VocabularyRoom:
         Parameters
         ----------
         record : dict
-            With "lines", which have the columns of a vocabulary file.
+            With "lines", which have the columns of a vocabulary file, and optionally "more", the
+            number of proposals that are not among them.
 
         Returns
         -------
@@ -346,6 +347,8 @@ class VocabularyRoom:
         records = record.get("lines")
         if not isinstance(records, list) or not all(isinstance(line, dict) for line in records):
             raise InputError("'lines' must be a list of lines of a vocabulary")
+        if not is_count(record.get("more", 0)):
+            raise InputError(f"'more' must be a number of proposals, not {brief(record['more'])}")
         lines = Vocabulary.from_records(records).lines
         return _numbered([*self.current, *self.news(lines)])
 

@@ -71,7 +71,7 @@ def describe_room(
         if line.action == "imply" or not room.is_applied(line)
     ]
     return {
-        "counts": room.counts(),
+        "counts": {**room.counts(), "more": session.n_more_proposals},
         "rows_changed": len(np.unique(np.concatenate(rows))) if rows else 0,
         "applied": sum(map(room.is_applied, room.current)),
         "lines": [_describe_line(session, line) for line in lines[:_MOST_LINES]],

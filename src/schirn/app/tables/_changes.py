@@ -192,8 +192,8 @@ def with_vocabulary(
     for edit in applied.changes:
         if edit.after and (edit.row, edit.after) in removed:
             continue
-        line = vocabulary[edit.line].number or edit.line + 1
-        why = f"line {line} of the vocabulary"
+        line = vocabulary[edit.line]
+        why = f"{line.reason}; line {line.number or edit.line + 1} of the vocabulary"
         all_changes.append(Change(edit.row, edit.change, edit.before, edit.after, None, why))
     return all_changes
 

@@ -42,7 +42,7 @@ function show(next) {
   $("table").textContent = `whole table (${next.table.slice(1)})`;
   for (const id of ["keep", "drop", "skip"]) $(id).disabled = !current;
   $("rules").hidden = !next.vocabulary.accepted;
-  const { open } = next.vocabulary;
+  const open = next.vocabulary.open + next.vocabulary.more;
   say(open ? `Vocabulary (${number(open)} open)` : "Vocabulary", "room");
   if ($("labels").open && seqBefore !== next.seq) refreshLabels();
   $("undo").disabled = !last;

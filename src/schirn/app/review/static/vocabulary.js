@@ -38,6 +38,7 @@ function show(next) {
   $("bar").value = answered;
   $("bar").hidden = !total;
   const parts = [`${number(answered)} of ${lines(total)} answered`];
+  if (counts.more) parts.push(`${number(counts.more)} more to look for afterwards`);
   if (counts.settled) parts.push(`${number(counts.settled)} settled by other answers`);
   say(total ? parts.join(" · ") : "", "counts");
   const accepted = counts.accepted - next.applied;
