@@ -511,7 +511,7 @@ class Session(ReviewState):
             with self.lock:
                 lines = self.room.news(proposed.open)
                 if lines:
-                    record = {"action": PROPOSE, "lines": proposal_records(lines)}
+                    record: Record = {"action": PROPOSE, "lines": proposal_records(lines)}
                     record["more"] = sum(not line.is_used_once for line in proposed.unlisted)
                     self.act(record, self.sequence)
             return len(lines)
