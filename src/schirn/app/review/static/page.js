@@ -169,11 +169,11 @@ function showTargets({ trade_off: lines, precision, answers, by_rule: byRule }) 
   const chosen = targets.find((line) => line.precision === precision);
   const { removed, right, left } = chosen;
   const parts = [];
-  if (removed !== undefined) parts.push(`${tags(removed)} would go`);
-  if (removed && right) parts.push(`${percent(right)} of them correctly`);
+  const besides = byRule ? ` besides ${number(byRule)} by your rule` : "";
+  if (removed !== undefined) parts.push(`${tags(removed)} would go${besides}`);
+  if (removed && right) parts.push(`${percent(right)} of ${byRule ? "these" : "them"} correctly`);
   const isVague = answers < MOST_VAGUE;
   if (left && !isVague) parts.push(`${bounds(left)} wrong tags would stay`);
-  if (byRule) parts.push(`besides ${tags(byRule)} removed by rule`);
   const more = isVague ? "answer more to learn how many wrong tags would stay" : "";
   const effect = [parts.join(", "), more].filter(Boolean).join("; ");
   say([`Target ${percent(precision)}`, effect].filter(Boolean).join(": "), "target-line");
