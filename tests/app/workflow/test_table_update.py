@@ -130,7 +130,7 @@ def test_answers_to_other_tasks_are_refused(place):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"id": None}, "an update finds rows by their ids"),
+        ({"id": None}, "an update finds rows by id"),
         ({"decisions": None, "answers": ["q.csv"]}, "kept in a file of decisions"),
     ],
 )

@@ -569,7 +569,7 @@ def _judge(
     p = np.full(len(tag_row), np.nan)
     unlisted = [np.zeros((3, 0))]
     sums = np.zeros(len(profile.columns))
-    n_due = 0
+    n_full = 0
     batches = [rows[k : k + _BATCH] for k in range(0, len(rows), _BATCH)]
     for batch in track(batches, "batch"):
         X = model.features_.transform(
@@ -591,15 +591,15 @@ def _judge(
         count = int(Y[full].sum())
         best = likeliest_unlisted(P[full], Y[full, :n_labels], np.arange(n_labels), count)
         unlisted.append(np.array([batch[full][best.row], best.column, best.log_odds]))
-        if len(due) and profile.columns:
-            sums = sums + profile.sums(X[due])
-            n_due = n_due + len(due)
+        if len(full) and profile.columns:
+            sums = sums + profile.sums(X[full])
+            n_full = n_full + len(full)
     row, column, likely = np.concatenate(unlisted, axis=1)
     order = np.lexsort((column, row))
     row = row[order].astype(np.int64)
     column = column[order].astype(np.int64)
     missing = MissingTags(row, column, likely[order], cells.names)
-    return p, missing, profile.drift(sums, n_due)
+    return p, missing, profile.drift(sums, n_full)
 
 
 def _act(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: Array) -> NoisyLabels:
