@@ -140,7 +140,7 @@ def test_page_says_what_was_done(page):
         "1 May",
         "Sieve has the best rank in average precision (mean rank 1.00 of 7 over 4 data sets",
         "but is not significantly ahead of Schirn",
-        "closes 79 % of the gap",
+        "closes 79% of the gap",
         "5 of 400 runs have no result",
         "scene (r = 1, 2, 3), birds (r = 3, 7, 11),",
         "yeastmf (own candidates)",
@@ -276,10 +276,10 @@ def test_the_gap_is_pooled_and_settings_below_the_ridge_are_counted(tmp_path):
     write_outputs(results, tmp_path)
     text = " ".join(Page((tmp_path / "report.html").read_text("utf-8")).text.split())
     assert (
-        "In average precision, Sieve gains +0.5 points on average over a ridge trained on the "
-        "candidates (CandidateRidge), and one trained on the truth (OracleRidge) +6.0: pooled over "
-        "2 settings, Sieve closes 8 % of the gap. It is below CandidateRidge in 1 of them. Left "
-        "out: 1 settings with a method over a point above OracleRidge."
+        "In average precision, Sieve gains 0.5 points on average over a ridge trained on the "
+        "candidates (CandidateRidge); the same ridge trained on the truth (OracleRidge) gains 6.0. "
+        "Pooled over the settings (2), Sieve thus closes 8% of the gap. It is below CandidateRidge "
+        "in 1 of them. Left out: 1 setting with a method over a point above OracleRidge."
     ) in text
 
 

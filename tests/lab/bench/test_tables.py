@@ -303,7 +303,7 @@ def test_gaps_by_hand():
     assert [[cell.text for cell in line] for line in table.body] == [
         ["d r=1", "75"],
         ["d r=2", "−50"],
-        ["mean", "12"],
+        ["pooled", "33"],
     ]
 
 

@@ -127,8 +127,8 @@ def test_budgets_folds_and_the_use_of_the_sets_are_stated():
     results += [make_result("birds", 3, "Sieve", fold, average_precision=0.5) for fold in (0, 1)]
     text = page(results)
     assert (
-        "Budgets differ. On at most 600 training rows (number of points): GLC‡ (6). On at most 300 "
-        "training rows (number of points): PAKS‡ (6). In `fit`, on all training rows (largest "
+        "Search budgets differ. On at most 600 training rows (number of points): GLC‡ (6). "
+        "On at most 300 training rows (number of points): PAKS‡ (6). In `fit`, on all training rows (largest "
         "number of points): Sieve, Schirn (98), CandidateRidge (7), OracleRidge (7)."
     ) in text
     assert "- 1 of 2 settings are run in 5 folds, 1 in the first 2 only." in text

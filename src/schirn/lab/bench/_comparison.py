@@ -34,7 +34,10 @@ MARKS = {
 }
 """Meaning of the marks of contenders; each text starts with its mark."""
 # A folder in front of the name of a file.
-_FOLDER = re.compile(r"""(?<![\w./\\])(?:~|\w:)?[/\\](?:[^\s/\\:;,'"()]+[/\\])+""")
+_FOLDER = re.compile(
+    r"""(?<![\w./\\])(?:~|\w:)?[/\\](?:[^\s/\\:;,'"()]+[/\\])+"""
+    r"""|(?<![\w./\\])(?:[^\s/\\:;,'"()]+[/\\])+(?=[^\s/\\:;,'"()]+\.\w)"""
+)
 VARIANTS = ("COMES", "OracleCOMES")
 """Methods that differ from their paper by choice: docs/math/comes.md."""
 PAPER_NOISE = ("legacy", "exact")
@@ -299,6 +302,8 @@ def without_folders(text: str) -> str:
 
     >>> without_folders("/home/me/sets/cmc.npz: 2 workers judged item 0")
     'cmc.npz: 2 workers judged item 0'
+    >>> without_folders("sets/bad.npz: not an archive; either/or")
+    'bad.npz: not an archive; either/or'
     """
     return _FOLDER.sub("", text)
 

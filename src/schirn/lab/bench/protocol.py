@@ -85,7 +85,7 @@ def protocol_paragraph(
         *_without_results(results),
         *_tuning(comparison, results),
         *_measures(results),
-        *([] if test is None else _significance(comparison, test, alpha)),
+        *([] if test is None else _significance(_answered(results), test, alpha)),
         *contender_notes(comparison.contenders),
         *_versions(results),
     ]
@@ -183,15 +183,17 @@ def _without_results(results: Sequence[Result]) -> list[str]:
         for r in reversed(results)
         if r["dataset"] not in answered
     }
-    left_out = [f"{name} ({reason.rstrip('.')})" for name, reason in reversed(reasons.items())]
+    # What to do about it is no part of a protocol.
+    reasons = {name: reason.split(";")[0].rstrip(".") for name, reason in reasons.items()}
+    left_out = [f"{name} ({reason})" for name, reason in reversed(reasons.items())]
     return [f"Left out, because no run has a result: {'; '.join(left_out)}."] if left_out else []
 
 
-def _significance(comparison: Comparison, test: str, alpha: float) -> list[str]:
+def _significance(answered: set[tuple[str, Any]], test: str, alpha: float) -> list[str]:
     """Describe the tests of the tables; keys between @ become citations."""
     source = " @nadeau2003@" if test == "corrected" else ""
     sentences = [f"Significance: {TESTS[test]}{source}, level {alpha:g}."]
-    if len({setting.dataset for setting in comparison.settings}) > 1:
+    if len({dataset for dataset, _ in answered}) > 1:
         sentences.append(
             "Over data sets @demsar2006@: Friedman's test @friedman1937@, Nemenyi's test "
             "@nemenyi1963@ and Wilcoxon's signed-rank test with Holm's correction @holm1979@."

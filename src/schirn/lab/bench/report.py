@@ -311,15 +311,16 @@ def _gap(comparison: Comparison, label: str) -> str:
     best = max(shares, key=shares.__getitem__)
     ours, possible = zip(*gains[best], strict=True)
     sentence = (
-        f"In {label}, {best.label} gains {tables.signed(finite_mean(ours))} points on average over "
-        f"a ridge trained on the candidates ({FLOOR}), and one trained on the truth ({CEILING}) "
-        f"{tables.signed(finite_mean(possible))}: pooled over {len(ours)} settings, "
-        f"{best.label} closes {100 * shares[best]:.0f} % of the gap. It is below {FLOOR} in "
-        f"{sum(gain < 0 for gain in ours)} of them."
+        f"In {label}, {best.label} gains {100 * finite_mean(ours):.1f} points on average over a "
+        f"ridge trained on the candidates ({FLOOR}); the same ridge trained on the truth "
+        f"({CEILING}) gains {100 * finite_mean(possible):.1f}. Pooled over the settings "
+        f"({len(ours)}), {best.label} thus closes {100 * shares[best]:.0f}% of the gap. It is "
+        f"below {FLOOR} in {sum(gain < 0 for gain in ours)} of them."
     )
     n_exceeded = len(stats.settings_above_ceiling(comparison))
     if n_exceeded:
-        sentence += f" Left out: {n_exceeded} settings with a method over a point above {CEILING}."
+        settings = "1 setting" if n_exceeded == 1 else f"{n_exceeded} settings"
+        sentence += f" Left out: {settings} with a method over a point above {CEILING}."
     return sentence
 
 

@@ -576,6 +576,42 @@ def gap_closed(
     return shares
 
 
+def pooled_gap_closed(
+    rows: Iterable[Result], metric: str = "average_precision"
+) -> dict[str, float]:
+    """Return the share of the gap that each method closes, pooled over the settings.
+
+    The gains of a method divided by the gains of OracleRidge, each summed over the settings with a
+    value of `gap_closed`. A mean of these shares would be dominated by settings with a small gap.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to compare.
+
+    Returns
+    -------
+    dict of str to float
+        NaN for a method without a setting.
+    """
+    rows = list(rows)
+    comparison = compare(rows, metric)
+    floor = comparison.find(FLOOR)
+    ceiling = comparison.find(CEILING)
+    pooled = {}
+    for label, shares in gap_closed(rows, metric).items():
+        gaps = {
+            s: abs(comparison.mean(s, ceiling) - comparison.mean(s, floor))
+            for s, share in shares.items()
+            if not math.isnan(share)
+        }
+        gain = sum(shares[s] * gap for s, gap in gaps.items())
+        pooled[label] = gain / sum(gaps.values()) if gaps else math.nan
+    return pooled
+
+
 def settings_above_ceiling(comparison: Comparison) -> list[Setting]:
     """Return the settings in which a method is more than 0.01 better than OracleRidge.
 

@@ -250,7 +250,7 @@ def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
     closed = stats.gap_closed(rows, metric)
     comparison = compare(rows, metric)
     lines = {s.label: [shares[s] for shares in closed.values()] for s in comparison.settings}
-    lines["mean"] = [finite_mean(shares.values()) for shares in closed.values()]
+    lines["pooled"] = list(stats.pooled_gap_closed(rows, metric).values())
     exceeded = stats.settings_above_ceiling(comparison)
     gap_notes = {s.label: _why_no_gap(comparison, s, exceeded) for s in comparison.settings}
     body = []
@@ -269,7 +269,7 @@ def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
         [
             f"(method − {FLOOR}) / ({CEILING} − {FLOOR}); 0 is no better than treating every "
             "candidate as true, 100 is as good as the same ridge trained on the truth.",
-            "mean: over the settings with a value.",
+            "pooled: gains summed over the settings with a value.",
             *_left_out(exceeded, len(comparison.settings)),
             *mark_notes(comparison.contenders),
         ],
