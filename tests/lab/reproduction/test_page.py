@@ -128,8 +128,8 @@ def test_budgets_folds_and_the_use_of_the_sets_are_stated():
     text = page(results)
     assert (
         "Search budgets differ. On at most 600 training rows (number of points): GLC‡ (6). "
-        "On at most 300 training rows (number of points): PAKS‡ (6). In `fit`, on all training rows (largest "
-        "number of points): Sieve, Schirn (98), CandidateRidge (7), OracleRidge (7)."
+        "On at most 300 training rows (number of points): PAKS‡ (6). In `fit`, on all training "
+        "rows (largest number of points): Sieve, Schirn (98), CandidateRidge (7), OracleRidge (7)."
     ) in text
     assert "- 1 of 2 settings are run in 5 folds, 1 in the first 2 only." in text
     sentence = "- All 2 data sets were used to design Sieve: its results on them prove nothing "
