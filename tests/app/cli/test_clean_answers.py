@@ -206,6 +206,15 @@ def test_the_whole_loop(table, items, tmp_path, capsys):
     assert "Based on 55 answers" in (tmp_path / "r.html").read_text("utf-8")
     assert len(read_csv(tmp_path / "c.csv")) == sum(map(len, removed))
     assert "tags_note" not in read_csv(out)[0]
+    # The summary and the report count the removals at other targets alike.
+    assert clean(table, "--answers", first, "--answers", second) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    targets = re.findall(r"(\d+%): ([\d,]+) in all \((\d+%) wrong\)", printed)
+    assert targets
+    report = (tmp_path / "r.html").read_text("utf-8")
+    for target, count, share in targets:
+        line = f'<tr><th scope="row">{target}</th><td>{count}</td><td>{share} ('
+        assert line in report
 
 
 def test_ordered_removals_are_not_checked_anywhere(table, tmp_path, capsys):
