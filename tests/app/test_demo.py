@@ -97,7 +97,7 @@ def test_the_readme_tells_what_the_demo_prints(demo):
     text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     removed = demo.answered.removed
     # The limit moves by a hundredth of the ranking: rounding differs between processors.
-    told = re.search(r"fifty answers remove .*? are wrong", text)[0]
+    told = re.search(r"fifty answers remove .*? of them rightly", text)[0]
     figures = [removed.sum(), len(removed), 100 * demo.wrong[removed].mean()]
     assert numbers(told) == pytest.approx(figures, rel=0.05)
     told = re.search(r"has an average precision of .*? on the true ones", text)[0]

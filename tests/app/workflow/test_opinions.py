@@ -128,7 +128,7 @@ def test_the_review_page_says_how_good_every_voice_is(table, tmp_path):
     cleaning = TableCleaning(table, labels="tags", text="title", opinions=str(replies))
     session = begin_review(cleaning, tmp_path / "review")
     (sentence,) = session.view()["known"]["voices"]
-    assert sentence == f"replies: {len(frame):,} opinions."
+    assert sentence == f"replies: {len(frame):,} opinions, none about an answered tag yet."
     asked = session.view()["current"]
     session.decide("keep", asked["item"], asked["label"], 0)
     session.journal.close()
