@@ -55,6 +55,7 @@ import duckdb
 import numpy as np
 
 import schirn
+from schirn._files import file_hash
 from schirn.app.cli import main as program
 from schirn.app.review import checksum, open_session, serve
 from schirn.app.tables import keyed_changes, open_table, write_back
@@ -298,6 +299,7 @@ class Review(Soak):
                 "precision": 0.9, "keep_one": False, "table": table}  # fmt: skip
         rows = "".join(f"{i},{';'.join(labels)}\n" for i in range(400))
         (self.project / "table.csv").write_text(f"id,tags\n{rows}")
+        table["sha256"] = file_hash(self.project / "table.csv")
         row, column = np.divmod(np.arange(400 * 50), 50)
         ones = np.ones(len(row), bool)
         tags = {"row": row, "column": column, "confidence": 0.5 * ones}
